@@ -23,10 +23,11 @@ from recompact.engine.store.runs import TrajectoryRow, boundary_rows, trajectori
 from recompact.engine.store.store import Store
 from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.breakdown import breakdown_table, by_group
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison
-from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, group_table
+from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation
 from recompact.presentation.report.changes import prompt_change
 from recompact.simulation.notes import read_notes
 from recompact.values.tables import Cell, Number, Table, columns, markdown
@@ -259,7 +260,8 @@ def _figures(experiment: Experiment, whole: Evaluation, judged: Collection[str])
     if differences:
         yield markdown(differences[0])
     for group in experiment.plan.by:
-        yield markdown(group_table(whole, group))
+        if found := by_group(whole, group):
+            yield markdown(breakdown_table(found))
     yield markdown(task_table(whole))
     for comparison in differences[1] if differences else ():
         name = comparison.first.partition("/")[0]

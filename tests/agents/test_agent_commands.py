@@ -61,5 +61,5 @@ def test_all_commands_work_on_a_run_of_an_agent(config: Path, tmp_path: Path) ->
     assert "one#1" in page
     assert CLAUSE in page
     done("view", "mine", "--no-open", "--for", "0.2")
-    for command in ("show", "boundaries", "behaviour"):
-        done(command, "mine")
+    for command in (("show",), ("boundaries",), ("show", "--behaviour")):
+        done(command[0], "mine", *command[1:])

@@ -278,7 +278,7 @@ def test_boundaries_of_an_evaluation_say_why_not_and_what_to_do(tmp_path: Path) 
         f"recompact collect {config} && recompact verify {config}"
         in recompact("boundaries", tmp_path / "arms.db").stderr
     )
-    assert f"recompact behaviour {tmp_path / 'arms.db'}" in done.stderr
+    assert f"recompact show {tmp_path / 'arms.db'} --behaviour" in done.stderr
 
 
 def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:

@@ -86,7 +86,7 @@ def test_a_task_whose_environment_broke_is_left_out_and_told_by_every_command(tm
                     write_trajectory(store, unit, made, phase="evaluate", run=run, groups={}, seconds=0.0)
     said = "1 task is left out for every arm: in a run of it the environment broke."
     pair = ("compare", runs[0], "PAIR", "prompting")
-    for command in (pair, ("compare", runs[0]), ("transfer", *runs)):
+    for command in (pair, ("compare", runs[0]), ("compare", *runs, "--by", "model")):
         for form in ("terminal", "markdown"):
             done = recompact(*command, "--format", form)
             assert said in " ".join(done.stdout.split()), done.stderr
@@ -227,7 +227,7 @@ def test_every_figure_of_the_table_comes_from_the_rows(evaluated: tuple[Path, Do
         assert found["pass@2"] == pytest.approx(table["acc"].any(1).mean())
     assert "tokens.compressor" in shown["arms"][1]
     two = json.loads(recompact("compare", run, "prompting", "none", "--by", "difficulty", "--json").stdout)
-    for within in two["groups"]["difficulty"].values():  # in the same units as the whole
+    for within in (part["comparisons"][0] for part in two["by"][0]["parts"]):  # in the same units as the whole
         assert all(abs(d["delta"]) <= 1 for d in within["differences"] if d["metric"] != "steps")
     for difference in two["differences"]:
         if difference["metric"] in figures:

@@ -1,4 +1,4 @@
-"""`figures`, `transfer` and `evaluate --budget` as a person meets them, on simulated runs."""
+"""`figures`, `evaluate --by` and `compare --by` as a person meets them, on simulated runs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,13 @@ def test_budgets_are_arms_and_reuse_what_is_there(home: Path) -> None:
     labels = ["none", "prompting@1024/history", "prompting@2048/history", "fifo@700"]
     assert [arm["arm"] for arm in data["arms"]] == labels
     assert [arm["budget"] for arm in data["arms"]] == [None, 1024, 2048, 700]
-    points = data["sweep"]["lines"][0]["points"]
-    assert [point["budget"] for point in points] == [1024, 2048]
-    assert points[0]["compactions"] > points[1]["compactions"]
+    (budgets,) = data["by"]
+    assert [(part["value"], [arm["arm"] for arm in part["arms"]]) for part in budgets["parts"]] == [
+        ("1,024", ["none", "prompting@1024/history"]),
+        ("2,048", ["none", "prompting@2048/history"]),
+    ]
+    small, large = (part["arms"][1] for part in budgets["parts"])
+    assert small["compactions"] > large["compactions"]
     with sqlite3.connect(home / "runs" / "sweep.db") as db:
         made = dict(db.execute("SELECT unit, count(*) FROM trajectories GROUP BY unit").fetchall())
     assert set(made.values()) == {1}
@@ -76,7 +80,7 @@ def test_a_budget_is_a_number(home: Path, text: str) -> None:
 def test_figures_of_a_sweep(home: Path) -> None:
     done = recompact("figures", "sweep", "--out", "out", cwd=home)
     assert done.returncode == 0, done.stderr
-    names = ("budget-sweep", "arms", "reliability-tokens")
+    names = ("by-budget", "arms", "reliability-tokens")
     assert {path.name for path in (home / "out").iterdir()} - {"manifest.json"} == {
         f"{n}.{e}" for n in names for e in ("svg", "png", "csv")
     }
@@ -85,7 +89,7 @@ def test_figures_of_a_sweep(home: Path) -> None:
         assert (home / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         with (home / "out" / f"{name}.csv").open(newline="") as file:
             assert len(list(csv.DictReader(file))) > 3
-    assert "out/budget-sweep.svg, .png, .csv: What a smaller budget costs" in done.stdout
+    assert "out/by-budget.svg, .png, .csv: What a smaller budget costs" in done.stdout
     assert "Simulated models." in done.stdout
     assert "no " not in done.stdout.split("\n    ")[-1].partition("Simulated models.")[2]
 
@@ -96,18 +100,16 @@ def test_figures_of_several_runs_and_what_is_missing(home: Path) -> None:
     data = json.loads(done.stdout)
     assert [figure["name"] for figure in data["figures"]] == [
         *("here-arms", "here-reliability-tokens", "there-arms", "there-reliability-tokens"),
-        *("v-boundary-effects", "v-sensitivity-draws", "v-sensitivity-thresholds", "transfer"),
+        *("v-boundary-effects", "v-sensitivity-draws", "v-sensitivity-thresholds", "by-model"),
     ]
     files = {Path(file).name for figure in data["figures"] for file in figure["files"]}
     assert files == {path.name for path in (home / "many").iterdir()} - {"manifest.json"}
     assert {path.rpartition(".")[2] for path in files} == {"svg", "csv"}
     assert [(gap["run"], gap["name"]) for gap in data["missing"]] == [
-        ("here", "budget-sweep"),
-        ("there", "budget-sweep"),
+        ("here", "by-budget"),
+        ("there", "by-budget"),
     ]
     assert "Simulated models." in data["figures"][4]["caption"]
-    transfer = data["figures"][-1]["caption"]
-    assert "another-model, history: mine changes Pass² by +0.0 points" in transfer
 
 
 def test_what_cannot_be_drawn_is_said(home: Path) -> None:
@@ -118,7 +120,7 @@ def test_what_cannot_be_drawn_is_said(home: Path) -> None:
     assert "no boundary-effects for f: nothing was compacted" in done.stdout
     assert not (home / "nothing").exists()
     same = recompact("figures", "here", "sweep", "--out", "same", "--format", "svg", cwd=home).stdout
-    assert "no transfer for here and sweep: they were made with the same models" in same
+    assert "no by-model for here and sweep: they were made with the same models" in same
     for arguments, said in (
         (("nobody",), "there is no run 'nobody'"),
         (("here", "--format", "pdf"), "choose svg, png or both"),
@@ -139,28 +141,39 @@ def test_released_records_can_be_drawn(home: Path) -> None:
     assert (home / "released" / "arms.svg").exists()
 
 
-def test_transfer(home: Path) -> None:
-    done = recompact("transfer", "here", "there", cwd=home)
+def test_evaluations_by_model(home: Path) -> None:
+    done = recompact("compare", "here", "there", "--by", "model", cwd=home)
     assert done.returncode == 0, done.stderr
-    for said in (
-        "another-model",
-        "sim-agent, compressor sim-compressor",
-        "mine",
-        "Pass^2",
-        "recompact figures here there",
-    ):
+    for said in ("another-model", "sim-agent", "mine", "Pass^2", "recompact figures here there"):
         assert said in done.stdout
-    data = json.loads(recompact("transfer", "here", "there", "--json", cwd=home).stdout)
-    assert [row["run"] for row in data["rows"]] == ["here", "there"]
-    assert [row["comparison"]["wins"] for row in data["rows"]] == [0, 0]  # the same template
-    table = recompact(
-        "transfer", "here", "there", "--arm", "mine", "--against", "none", "--format", "markdown", cwd=home
-    )
-    assert "| here | sim-agent, compressor sim-compressor | history |" in table.stdout
-    refused = recompact("transfer", "here", cwd=home)
-    assert (refused.returncode, "two evaluations or more" in refused.stderr) == (2, True)
-    verified = recompact("transfer", "here", "v", cwd=home)
-    assert (verified.returncode, "is no evaluation" in verified.stderr) == (2, True)
+    data = json.loads(recompact("compare", "here", "there", "--by", "model", "--json", cwd=home).stdout)
+    assert [part["value"] for part in data["parts"]] == ["sim-agent, compressor sim-compressor", "another-model"]
+    both = [next(c for c in part["comparisons"] if c["first"] == "mine/history") for part in data["parts"]]
+    assert [(c["second"], c["wins"]) for c in both] == [("prompting/history", 0)] * 2  # the same template
+    against = recompact("compare", "here", "there", "--by", "model", "--against", "none", "--json", cwd=home)
+    assert {c["second"] for part in json.loads(against.stdout)["parts"] for c in part["comparisons"]} == {"none"}
+    for refused in (
+        recompact("compare", "here", "--by", "model", cwd=home),
+        recompact("evaluate", "c.toml", "--arm", "none", "--by", "model", cwd=home),
+        recompact("compare", "here", "v", "--by", "model", cwd=home),
+        recompact("compare", "here", "there", "--by", "model", "--against", "nobody", cwd=home),
+        recompact("evaluate", "c.toml", "d.toml", "--arm", "none", "--run", "x", cwd=home),
+    ):
+        assert refused.returncode == 2
+
+
+def test_several_configs_are_evaluated_and_set_side_by_side(home: Path) -> None:
+    """Each has its own run file, and the table by model comes last."""
+    for name, temperature in (("one", 0.5), ("two", 0.9)):
+        text = f"[suite]\nlimit = 1\n[compressor]\nbudget = 2048\n[agent]\ntemperature = {temperature}\n"
+        (home / f"{name}.toml").write_text(text)
+    arms = ("--arm", "none", "--arm", "prompting", "--arm", "mine=mine", "--runs", 1)
+    data = json.loads(recompact("evaluate", "one.toml", "two.toml", *arms, "--json", cwd=home).stdout)
+    assert data["by"] == "model"
+    assert [part["value"].partition(" (")[2] for part in data["parts"]] == ["one-evaluate)", "two-evaluate)"]
+    shown = recompact("evaluate", "one.toml", "two.toml", *arms, cwd=home)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.index("Paired differences") < shown.stdout.index("By model")
 
 
 def test_without_matplotlib_it_says_what_to_install(home: Path) -> None:
@@ -173,7 +186,10 @@ def test_without_matplotlib_it_says_what_to_install(home: Path) -> None:
     assert "pip install 'recompact[figures]'" in done.stderr
     assert "Traceback" not in done.stderr
     everything_else = subprocess.run(
-        [sys.executable, "-c", code, "transfer", "here", "there"], capture_output=True, text=True, cwd=home
+        [sys.executable, "-c", code, "compare", "here", "there", "--by", "model"],
+        capture_output=True,
+        text=True,
+        cwd=home,
     )
     assert everything_else.returncode == 0, everything_else.stderr
     hidden = "import sys; sys.modules['matplotlib'] = None"

@@ -112,7 +112,7 @@ def test_an_evaluation_is_refused_by_commands_about_effects_with_a_config_that_i
         assert done.returncode == 2
         assert f"{evaluation} is an evaluation" in done.stderr
         assert f"recompact collect {config} && recompact verify {config}." in done.stderr
-    assert recompact("behaviour", evaluation, cwd=tmp_path).returncode == 0
+    assert recompact("show", evaluation, "--behaviour", cwd=tmp_path).returncode == 0
 
 
 def test_a_loop_is_verified_from_python(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
-"""`replay`, `behaviour` and `show` of an evaluation as a person meets them, on the embedded world."""
+"""`replay` and `show` of an evaluation as a person meets them, on the embedded world."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -190,27 +188,20 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
     assert "resume with: recompact replay" in done.stderr
 
 
-def test_behaviour_of_an_evaluation_in_every_format(home: Path) -> None:
-    done = recompact("behaviour", evaluation(home))
+def test_behaviour_of_an_evaluation(home: Path) -> None:
+    done = recompact("show", evaluation(home), "--behaviour")
     assert done.returncode == 0, done.stderr
     for said in ("look-up first, %", "steps to change", "tokens kept, %", "signatures kept, %", "look-ups a task"):
-        assert said in done.stdout
-    assert "none: nothing was compacted; a task took" in done.stdout
-    assert "pair/history: after " in done.stdout
-    told = json.loads(recompact("behaviour", evaluation(home), "--json").stdout)
+        assert said in " ".join(done.stdout.split())
+    told = json.loads(recompact("show", evaluation(home), "--behaviour", "--json").stdout)
     assert [arm["label"] for arm in told["arms"]] == ["none", "prompting/history", "pair/history"]
     assert set(told["arms"][0]["figures"]) == {"documentation_calls"}
     assert told["arms"][1]["trajectories"] == 6
-    rows = list(csv.DictReader(io.StringIO(recompact("behaviour", evaluation(home), "--format", "csv").stdout)))
-    first = told["arms"][1]["figures"]["documentation_first"]
-    assert float(rows[1]["documentation_first"]) == pytest.approx(100 * first["value"])
-    assert float(rows[1]["documentation_first_low"]) == pytest.approx(100 * first["low"])
-    assert rows[0]["documentation_first"] == ""
-    assert r"\begin{tabular}" in recompact("behaviour", evaluation(home), "--format", "latex").stdout
+    assert recompact("show", evaluation(home), "--behaviour", "--full").returncode == 2
 
 
 def test_behaviour_of_a_collected_run_is_what_its_messages_say(home: Path) -> None:
-    told = json.loads(recompact("behaviour", home / "small.toml", "--json").stdout)
+    told = json.loads(recompact("show", run(home), "--behaviour", "--json").stdout)
     (arm,) = told["arms"]
     calls = looked_up = first = compactions = 0
     for task in json.loads(TASKS):
@@ -233,7 +224,7 @@ def test_behaviour_of_a_run_whose_config_has_another_suite_is_refused(home: Path
     config = home / "small.toml"
     plain = config.read_text()
     config.write_text(plain.replace("[suite]\n", '[suite]\nuse = "other.py:suite"\n'))
-    done = recompact("behaviour", run(home))
+    done = recompact("show", run(home), "--behaviour")
     config.write_text(plain)
     assert done.returncode == 2
     assert "was made with the suite 'pocket'" in done.stderr
@@ -255,9 +246,9 @@ def test_every_key_of_the_json_is_on_its_page(home: Path) -> None:
     shown, two = asked("compare", made), asked("compare", made, "pair", "none", "--by", "difficulty")
     arm = {key: value for key, value in shown["arms"][1].items() if not key.startswith(("pass", "tokens."))}
     listed("evaluation", shown, arm, shown["comparisons"][0], two, two["differences"][0])
-    moved = asked("transfer", made, made)
-    listed("evaluation", moved, moved["rows"][0], moved["rows"][0]["figures"])
-    seen = asked("behaviour", made)
+    moved = asked("compare", made, made, "--by", "model")
+    listed("evaluation", moved, moved["parts"][0])
+    seen = asked("show", made, "--behaviour")
     listed("behaviour", seen, seen["arms"][1])
     found = asked("replay", run(home), boundary(home), "--template", f"pair={home / 'mine'}", "--draws", 1)
     listed("replay", found, found["conditions"][2], found["conditions"][2]["draws"][0], found["verdicts"][0])

@@ -102,8 +102,8 @@ COMMANDS = {
     **{f"compare {form}": ("compare", "arms", "--by", "family", "--details", "--format", form) for form in FORMATS},
     "compare two": ("compare", "arms", f"{NAME}/history", "prompting/history", "--by", "family"),
     "compare two runs": ("compare", f"arms:{NAME}/history", "more:prompting/history"),
-    **{f"transfer {form}": ("transfer", "arms", "more", "--format", form) for form in FORMATS},
-    "behaviour": ("behaviour", "pocket"),
+    **{f"models {form}": ("compare", "arms", "more", "--by", "model", "--format", form) for form in FORMATS},
+    "behaviour": ("show", "pocket", "--behaviour"),
     "figures": ("figures", "arms", "mine", "--out", "figures", "--format", "svg"),
     "report": ("report", "arms", "mine", "--json"),
     "prompts show": ("prompts", "show", "before"),
@@ -128,7 +128,7 @@ JSON = (
     "prompts diff",
 )
 # A value in quotes is escaped, and some formats have no room for the text.
-UNMARKED = ("no such run", "report", "compare latex", "prompts show the parts", "transfer json", "compare json")
+UNMARKED = ("no such run", "report", "compare latex", "prompts show the parts", "models json", "compare json")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -22,7 +22,7 @@ from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
 from recompact.evaluation.behaviour import ArmBehaviour, Behaviours, Ratio, behaviours
-from recompact.evaluation.behaviour_tables import behaviour_table, notes, sentence, summary_table, to_json
+from recompact.evaluation.behaviour_tables import behaviour_table, notes, to_json
 from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.summary import SIMULATED
 from recompact.suites.pocket import CATALOGUE, PocketSuite
@@ -178,20 +178,13 @@ def test_arms_are_measured_over_the_tasks_that_all_have(tmp_path: Path) -> None:
     assert found.arms[2].figures["steps_to_change"] == Ratio(2, 2, 2, 1)
     table = behaviour_table(found)
     titles = [column.title for column in table.columns]
-    assert titles == ["arm", "compactions", "look-up first, %", "steps to change", "colours kept, %", "look-ups a task"]
-    assert [cell is None for cell in table.rows[0]] == [False, False, True, True, True, False]
-    assert [cell is None for cell in table.rows[1]] == [False, False, False, False, True, False]
-    assert sentence(found.arms[0]) == "none: nothing was compacted; a task took 1.0 (1.0 to 1.0) documentation calls."
-    assert sentence(found.arms[2]) == (
-        "prompting/history: after 1 compaction the first action was a documentation look-up in 0 % (0 to 0); it took"
-        " 2.0 (2.0 to 2.0) steps to the next change or the end; summaries kept 100 % (100 to 100) of the colours;"
-        " a task took 1.0 (1.0 to 1.0) documentation calls."
-    )
+    held = ["colours held, %", "calls held, %"]
+    assert titles == [
+        *("arm", "compactions", "look-up first, %", "steps to change", "colours kept, %", *held, "look-ups a task"),
+    ]
+    assert [cell is None for cell in table.rows[0]] == [False, False, *[True] * 5, False]
+    assert [cell is None for cell in table.rows[1]] == [False, False, False, False, *[True] * 3, False]
     json.dumps(to_json(found))
-    held = summary_table(found)
-    assert held is not None
-    assert [column.key for column in held.columns] == ["arm", "summaries", "held_colours", "held_calls"]
-    assert [row[:2] for row in held.rows] == [("prompting/history", 1)]  # the others wrote none
     assert "With fewer than 20 tasks they come out too narrow." in table.notes
 
 
@@ -205,7 +198,6 @@ def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: 
     assert "does not say which actions look something up" in below
     assert "give it a method behaviour(action); docs/environments.md shows how" in below
     assert "need a method literals(text)" in below
-    assert "summaries kept 67 % (67 to 67) of the literals" in sentence(arm)
     bare = trajectory([turn("look"), turn("look")], boundary(1, ["nothing that counts"], "nor here"))
     (arm,) = measured(run_of(tmp_path / "bare.db", {"a": [(None, 0, bare)]}), SILENT).arms
     assert {key: figure.value for key, figure in arm.figures.items()} == {"held.literals": 0}  # 0 of 0 is no share
@@ -337,24 +329,10 @@ def test_shares_are_in_per_cent_and_means_are_not() -> None:
     table = behaviour_table(shown(arm))
     assert table.title == "painting: behaviour after a compaction"
     assert [column.key for column in table.columns] == [
-        *("arm", "compactions", "documentation_first", "steps_to_change", "kept_calls"),
+        *("arm", "compactions", "documentation_first", "steps_to_change", "kept_calls", "held_calls"),
     ]
     texts = [cell.text if isinstance(cell, Number) else cell for cell in table.rows[0]]
-    assert texts == ["pair", 12, "50 [25, 75]", "0.5 [0.2, 0.8]", "50 [25, 75]"]
-    held = summary_table(shown(arm))
-    assert held is not None
-    assert held.rows[0][:2] == ("pair", 4)
-    assert held.columns[2].title == "calls, %"
-    cell = held.rows[0][2]
-    assert isinstance(cell, Number)
-    assert cell.text == "50 [25, 75]"
-    assert summary_table(shown(made_of(steps_to_change=HALF))) is None
-
-
-def test_as_many_summaries_as_any_kind_was_looked_for_in() -> None:
-    table = summary_table(shown(made_of(held__calls=HALF, held__colours=Ratio(1, 1, 1, 7))))
-    assert table is not None
-    assert table.rows[0][1] == 7
+    assert texts == ["pair", 12, "50 [25, 75]", "0.5 [0.2, 0.8]", "50 [25, 75]", "50 [25, 75]"]
 
 
 @pytest.mark.parametrize(("tasks", "narrow"), [(1, True), (19, True), (20, False)])
@@ -376,29 +354,3 @@ def test_notes_say_what_is_counted_and_what_is_missing() -> None:
     assert silent[4] == "2 tasks are left out: not every arm has finished them in every run."
     assert silent[5] == SIMULATED
     assert to_json(shown(arm, simulated=True))["notes"][-1] == SIMULATED
-
-
-@pytest.mark.parametrize(
-    ("arm", "words"),
-    [
-        (replace(made_of(), compactions=0), "pair: nothing was compacted."),
-        (made_of(), "pair: nothing can be said."),
-        (
-            made_of(documentation_first=HALF),
-            "pair: after 4 compactions the first action was a documentation look-up in 50 % (25 to 75).",
-        ),
-        (made_of(kept__a=HALF), "pair: summaries kept 50 % (25 to 75) of the a."),
-        (
-            made_of(kept__a=HALF, kept__b=HALF),
-            "pair: summaries kept 50 % (25 to 75) of the a and 50 % (25 to 75) of the b.",
-        ),
-        (
-            made_of(kept__a=HALF, kept__b=HALF, kept__c=HALF),
-            "pair: summaries kept 50 % (25 to 75) of the a, 50 % (25 to 75) of the b and 50 % (25 to 75) of the c.",
-        ),
-        (made_of(documentation_calls=Ratio(2, 1, 3, 4)), "pair: a task took 2.0 (1.0 to 3.0) documentation calls."),
-    ],
-)
-def test_an_arm_in_plain_words(arm: ArmBehaviour, words: str) -> None:
-    assert sentence(arm) == words
-    assert to_json(shown(arm))["arms"][0]["sentence"] == words

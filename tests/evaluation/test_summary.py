@@ -20,9 +20,6 @@ from recompact.evaluation.summary import (
     detail_tables,
     difference_table,
     evaluation,
-    group_comparison_table,
-    group_comparisons,
-    group_table,
     notes,
     percentage,
     references,
@@ -53,18 +50,6 @@ def test_a_difference_over_fewer_than_six_tasks_is_not_marked() -> None:
         assert any(d["excludes_zero"] for d in comparison.to_json()["differences"]) is marked
         assert any("fewer than 6 tasks" in said for said in notes(evaluation("e", [one, other]))) is not marked
         assert "acc_low" in render(table, "csv").splitlines()[0]  # the columns are the same, however few tasks
-
-
-def test_groups_say_how_small_they_are() -> None:
-    shown = evaluation("e", [GOOD, BAD])
-    shared = common([GOOD, BAD])
-    compared = group_comparison_table(group_comparisons(GOOD, BAD, shared, "difficulty"), "difficulty")
-    assert [row[0] for row in compared.rows] == ["easy", "hard"]
-    for table in (group_table(shown, "difficulty"), compared):
-        assert "Few tasks in a group say little: the smallest has 3." in table.notes
-        assert "]*" not in render(table, "terminal")
-    many = [arm("a", ["111"] * 40), arm("b", ["110"] * 40)]
-    assert group_table(evaluation("e", many), "difficulty").notes == ()
 
 
 def test_an_arm_of_which_nothing_is_finished_is_named() -> None:
@@ -284,25 +269,6 @@ def test_a_spread_is_shown_for_success_only() -> None:
     assert (cell_of(table, 0, "em").spread, cell_of(table, 0, "f1").spread) == (0, None)
 
 
-def test_the_table_of_a_group_is_short() -> None:
-    table = group_table(evaluation("e", [GOOD, BAD]), "difficulty")
-    assert keys_of(table) == ["group", "tasks", "arm", "scope", "acc", "pass^3", "steps", "peak"]
-    assert [row[:4] for row in table.rows] == [
-        ("easy", 3, "prompting", "history"),
-        ("easy", 3, "pair", "history"),
-        ("hard", 3, "prompting", "history"),
-        ("hard", 3, "pair", "history"),
-    ]
-    assert table.title == "e, by difficulty"
-    assert table.columns[0].title == "difficulty"
-
-
-@pytest.mark.parametrize(("tasks", "told"), [(38, True), (40, False), (39, True)])
-def test_groups_of_twenty_say_enough(tasks: int, told: bool) -> None:
-    shown = evaluation("e", [arm("a", ["1"] * tasks)])
-    assert bool(group_table(shown, "difficulty").notes) is told
-
-
 def test_what_the_table_of_arms_has_no_room_for() -> None:
     every, tokens, endings = detail_tables(evaluation("e", [GOOD, BAD]))
     assert keys_of(every) == ["arm", "acc", "pass^2", "pass^3", "pass@2", "pass@3"]
@@ -425,19 +391,6 @@ def test_two_arms_in_every_metric(runs: int, solved: str, simulated: bool) -> No
     acc = table.rows[0]
     assert acc[0] == "Acc"
     assert [cell.value for cell in acc[1:] if isinstance(cell, Number)] == [100, 0, 100]
-
-
-def test_groups_are_compared_each_by_itself() -> None:
-    found = group_comparisons(GOOD, BAD, common([GOOD, BAD]), "difficulty")
-    assert list(found) == ["easy", "hard"]
-    assert all([d.metric for d in each.differences] == ["acc", "pass^3", "steps"] for each in found.values())
-    assert [each.tasks for each in found.values()] == [3, 3]
-    table = group_comparison_table(found, "difficulty")
-    assert table.title == "prompting/history minus pair/history, by difficulty"
-    assert keys_of(table) == ["group", "tasks", "acc", "pass^3", "steps", "wins", "losses", "p"]
-    assert table.notes == (STAR, "Few tasks in a group say little: the smallest has 3.")
-    empty = group_comparison_table({}, "difficulty")
-    assert (empty.title, empty.rows) == ("by difficulty", ())
 
 
 def test_all_figures_of_an_evaluation() -> None:

@@ -30,7 +30,7 @@ def refuse_without_effects(store: Store) -> None:
         f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
         " snapshots, so nobody can go back to them and they have no effects. For those:"
         f" {command_line('collect', config)} && {command_line('verify', config)}. What the agent did after each of"
-        f" them: {command_line('behaviour', store.path)}"
+        f" them: {command_line('show', store.path, '--behaviour')}"
     )
 
 

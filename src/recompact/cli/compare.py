@@ -7,33 +7,26 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_claims, print_json, print_tables, say
-from recompact.cli.evaluate import check_against, check_by, print_evaluation
-from recompact.engine.store.runs import find_run
-from recompact.engine.store.store import Store
+from recompact.cli.console import FORMATS, by_option, json_option, print_claims, print_json, print_tables, say
+from recompact.cli.evaluate import check_against, one_evaluation_by, print_by_model, print_evaluation
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, common, find_arm
+from recompact.evaluation.breakdown import MODEL, breakdown_table, by_group, check_by
 from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
-from recompact.evaluation.released import is_released, read_released
-from recompact.evaluation.summary import (
-    Evaluation,
-    comparison_table,
-    evaluation,
-    group_comparison_table,
-    group_comparisons,
-)
+from recompact.evaluation.sources import load_arms, load_evaluation
+from recompact.evaluation.summary import Evaluation, comparison_table, evaluation
 from recompact.presentation.report.content.answer import arm_contrast
 from recompact.values.tables import Format
 
 
 @click.command(name="compare")
-@click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM")
+@click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM | RUN RUN...")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--runs", type=click.IntRange(min=1), help="Only the first N runs (default: all that both have).")
 @click.option("--against", help="With RUN alone: the arm that the others are measured against (default: prompting).")
-@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeatable.")
+@by_option
 @click.option("--details", is_flag=True, help="With RUN alone: every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
@@ -51,8 +44,15 @@ def command(
 
     RUN is an evaluation, or released records: a directory with run_records.jsonl files, one such file, or a CSV. RUN
     alone shows the table of all its arms. An arm is named by its label (pair/history), or by a part that is enough.
+    With --by model, every RUN is an evaluation of the same suite with other models.
     """
     form = "json" if as_json else form
+    if MODEL in by and len(what) > 1:
+        if details or len(by) > 1:
+            raise click.UsageError("--by model sets evaluations side by side: no other --by, and no --details")
+        print_by_model(what, directory, form, against, runs)
+        return
+    by = one_evaluation_by(by, several=False)
     if len(what) > 1 and (against or details):
         raise click.UsageError("--against and --details are for RUN alone: two arms are shown in every metric anyway")
     if len(what) == 1:
@@ -67,7 +67,7 @@ def command(
 
 
 def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
-    every = evaluation(Path(run).stem, _arms(run, directory), None, runs)
+    every = load_evaluation(run, directory, runs)
     if not every.shared.tasks:
         runs = every.shared.runs or 1
         times = "" if runs == 1 else f" {runs} times"
@@ -78,12 +78,12 @@ def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
 
 def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
     if len(what) == 3:
-        arms = _arms(what[0], directory)
+        arms = load_arms(what[0], directory)
         return find_arm(arms, what[1], what[0]), find_arm(arms, what[2], what[0])
     if len(what) != 2 or not all(":" in side for side in what):
         raise click.UsageError("give RUN A B, two arms of one evaluation, or RUN_A:ARM RUN_B:ARM, or RUN alone")
     sides = [(run, wanted) for run, _, wanted in (side.rpartition(":") for side in what)]
-    first, second = (find_arm(_arms(run, directory), wanted, run) for run, wanted in sides)
+    first, second = (find_arm(load_arms(run, directory), wanted, run) for run, wanted in sides)
     if first.label == second.label:  # then the names of the runs distinguish them
         runs = [run for run, _ in sides]
         stems = [Path(run).stem for run in runs]
@@ -94,20 +94,13 @@ def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
     return first, second
 
 
-def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
-    if is_released(run):
-        return read_released(Path(run))
-    with Store.read(find_run(run, directory)) as store:
-        return read_arms(store)
-
-
 def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, ...], form: Format) -> None:
     shared = common([first, second], None, runs)
     comparison = compare_many([(first, second)], shared, relative=True)[0]
     simulated = first.simulated or second.simulated
-    groups = {key: group_comparisons(first, second, shared, key) for key in by}
+    both = replace(evaluation("", [first, second]), shared=shared)
+    groups = [found for key in by if (found := by_group(both, key, second.label))]
     if form == "json":
-        by_group = {key: {value: c.to_json() for value, c in within.items()} for key, within in groups.items()}
         seen = {arm.label: len(arm.seen(shared.tasks)) for arm in (first, second)}
         failed = {arm.label: vars(failed_in_arm(arm, shared)) for arm in (first, second)}
         left = {
@@ -116,12 +109,12 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
             "seen_tasks": seen,
             "failed_compactions": failed,
         }
-        print_json({**comparison.to_json(), **left, "simulated": simulated, "groups": by_group})
+        print_json({**comparison.to_json(), **left, "simulated": simulated, "by": [each.to_json() for each in groups]})
         return
     missing = [*left_out(shared.left_out, len(shared.broken)), *seen_tasks([first, second], shared)]
     missing += compaction_lines([first, second], shared)
     tables = [comparison_table(comparison, simulated, missing)]
-    tables += [group_comparison_table(within, key) for key, within in groups.items()]
+    tables += map(breakdown_table, groups)
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
     if form == "terminal":
         click.echo("")

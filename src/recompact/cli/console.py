@@ -33,6 +33,14 @@ def _run_name(context: click.Context, parameter: click.Parameter, name: str | No
     return name
 
 
+by_option = click.option(
+    "--by",
+    "by",
+    multiple=True,
+    help="Break down by budget, by model (several evaluations) or by a group such as difficulty. Repeatable.",
+)
+
+
 def run_option(default: str, name: str = "run") -> Callable[[Command], Command]:
     """--run NAME, for every command that has it."""
     return click.option("--run", name, callback=_run_name, help=f"Name of the run (default: {default}).")

@@ -61,7 +61,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     from recompact.engine.store.runs import open_run, run_path
     from recompact.values.outputs import add_files
 
-    file = directory / "demo.toml"  # where later commands (verify, replay, behaviour) find what the runs were made with
+    file = directory / "demo.toml"  # where later commands (verify, replay, show) find what the runs were made with
     config = parse_config(_config(train), file)
     result = directory / "adapted"
     path = run_path("adapt", directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import click
 from recompact.cli.console import (
     FORMATS,
     accept_option,
+    by_option,
     json_option,
     print_claims,
     print_json,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="evaluate")
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("configs", nargs=-1, required=True, metavar="CONFIG...", type=click.Path(path_type=Path))
 @click.option(
     "--arm",
     "arms",
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N tasks (default: the config's).")
 @run_option("the config's file name and -evaluate")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
-@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeatable.")
+@by_option
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--retry", is_flag=True, help="Redo trajectories in which the environment broke.")
 @accept_option
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @skip_option
 @json_option
 def command(
-    config: Path,
+    configs: tuple[Path, ...],
     arms: tuple[str, ...],
     runs: int,
     scopes: str | None,
@@ -80,7 +81,8 @@ def command(
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
 
     Stop it whenever you like: the same command resumes where it left off. Another --arm, --scope or --budget, more
-    --runs or a higher --limit reuse the trajectories that are there and make only the missing ones.
+    --runs or a higher --limit reuse the trajectories that are there and make only the missing ones. Several CONFIGs of
+    one suite, each with other models, are evaluated one after the other and set side by side by model.
     """
     from recompact.cli.running import ending_early
     from recompact.engine.config_parser import load_config
@@ -89,30 +91,37 @@ def command(
     from recompact.evaluation.evaluate import with_split
     from recompact.values.template import resolve
 
-    loaded = with_split(load_config(config), split, limit)
-    own = resolve(loaded.compressor.template, config.parent)
-    chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
-    check_against(against, chosen)
-    path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
-    again = this_command()
-    form = "json" if as_json else form
-    with open_run(path) as store:
-        with ending_early(path, again):
-            work = _evaluate(
-                loaded,
-                store,
-                chosen,
-                runs,
-                by,
-                skip,
-                retry=retry,
-                accept_changes=accept_changes,
-                quiet=form != "terminal",
-            )
-            plan, unfinished = asyncio.run(work)
-        _report(store, plan, unfinished, runs, again, form, against, by, details)
-    if unfinished:
+    if len(configs) > 1 and run:
+        raise click.UsageError("--run names one run: with several CONFIGs each has its own, CONFIG-evaluate")
+    by = one_evaluation_by(by, several=len(configs) > 1)
+    again, form, paths, incomplete = this_command(), "json" if as_json else form, [], False
+    for config in configs:
+        loaded = with_split(load_config(config), split, limit)
+        own = resolve(loaded.compressor.template, config.parent)
+        chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
+        check_against(against, chosen)
+        path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
+        with open_run(path) as store:
+            with ending_early(path, again):
+                work = _evaluate(
+                    loaded,
+                    store,
+                    chosen,
+                    runs,
+                    by,
+                    skip,
+                    retry=retry,
+                    accept_changes=accept_changes,
+                    quiet=form != "terminal",
+                )
+                plan, unfinished = asyncio.run(work)
+            _report(store, plan, unfinished, runs, again, form, against, by, details, len(configs) == 1)
+        paths.append(str(path))
+        incomplete = incomplete or bool(unfinished)
+    if incomplete:
         sys.exit(1)
+    if len(configs) > 1:
+        print_by_model(paths, Path(), form, against, runs)
 
 
 def parse_scopes(text: str | None) -> list[Scope]:
@@ -155,14 +164,14 @@ async def _evaluate(
     from recompact.engine.assembly import skip_tasks
     from recompact.engine.execution.scheduler import Unfinished
     from recompact.engine.store.runs import retry_broken
+    from recompact.evaluation.breakdown import check_by
     from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
 
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
             await skip_tasks(study, skip)
         plan = await plan_evaluation(study, arms, runs)
-        if by:  # before anything is paid for
-            check_by(by, {key for task in plan.tasks for key in task.groups})
+        check_by(by, {key for task in plan.tasks for key in task.groups})  # before anything is paid for
         if retry:
             retry_broken(store, PHASE)
             store.retry_set_aside()
@@ -184,6 +193,7 @@ def _report(
     against: str | None,
     by: tuple[str, ...],
     details: bool,
+    alone: bool,
 ) -> None:
     from recompact.attribution.cached_input import cache_sentence, cached_input
     from recompact.cli.running import report_skipped, report_unfinished
@@ -205,7 +215,8 @@ def _report(
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
     }
-    print_evaluation(shown, form, against=against, by=by, details=details, more=more)
+    if alone or form not in ("json", "csv"):  # those have room for one table: the one by model
+        print_evaluation(shown, form, against=against, by=by, details=details, more=more)
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
     report_skipped(store)
@@ -217,12 +228,28 @@ def _report(
         click.echo(f"digest: {digest}", err=form != "terminal")
 
 
-def check_by(by: tuple[str, ...], known: Collection[str]) -> None:
-    """Refuse a group that the tasks do not have."""
-    from recompact.errors import InputError
+def one_evaluation_by(by: tuple[str, ...], *, several: bool) -> tuple[str, ...]:
+    """What each evaluation is broken down by; several of them are set side by side by model as well."""
+    from recompact.evaluation.breakdown import MODEL, check_by
 
-    if missing := [key for key in by if key not in known]:
-        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(sorted(known)) or 'nothing'}")
+    if not several:
+        check_by([key for key in by if key == MODEL], ())
+    return tuple(key for key in by if key != MODEL)
+
+
+def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: str | None, most: int | None) -> None:
+    """Evaluations with different models side by side."""
+    from recompact.evaluation.arms import PROMPTING
+    from recompact.evaluation.breakdown import breakdown_table, by_model
+    from recompact.evaluation.sources import load_evaluation
+
+    found = by_model([load_evaluation(run, directory, most) for run in runs], against or PROMPTING)
+    if form == "json":
+        print_json(found.to_json())
+        return
+    print_tables([breakdown_table(found)], form)
+    if form == "terminal":
+        say(f"Draw it: {command_line('figures', *runs)} --out figures")
 
 
 def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
@@ -239,25 +266,24 @@ def print_evaluation(
 ) -> None:
     """All arms side by side, in the format that was asked for."""
     from recompact.evaluation.arms import PROMPTING
-    from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
-    from recompact.evaluation.sweep import sweep, sweep_table
+    from recompact.evaluation.breakdown import BUDGET, breakdown, breakdown_table
+    from recompact.evaluation.summary import arm_table, detail_tables, difference_table, to_json
     from recompact.presentation.report.content.answer import arm_contrasts
     from recompact.presentation.report.content.lead import answer
 
     differences = difference_table(shown, against or PROMPTING)
+    parts = [found for key in dict.fromkeys((*by, BUDGET)) if (found := breakdown(shown, key, against))]
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        swept = found.to_json() if (found := sweep(shown)) else None
-        print_json({**to_json(shown), "comparisons": compared, "sweep": swept, **more})
+        print_json({**to_json(shown), "comparisons": compared, "by": [found.to_json() for found in parts], **more})
         return
     if not shown.shared.tasks:
         click.echo(f"There is no task yet that every arm has finished{shown.shared.broken_words}.", err=True)
         return
-    tables = [arm_table(shown), *(group_table(shown, key) for key in by)]
-    if form == "csv":  # one table per file: the arms, or the arms by the first group
+    tables = [arm_table(shown), *map(breakdown_table, parts)]
+    if form == "csv":  # one table per file: the arms, or the first breakdown that was asked for
         print_tables(tables[bool(by) :][:1], form)
         return
-    tables += [sweep_table(found)] if (found := sweep(shown)) else []
     tables += [differences[0]] if differences else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)

@@ -16,14 +16,14 @@ from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, overview
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.evaluation.breakdown import across_models
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.released import is_released
-from recompact.evaluation.summary import evaluation
-from recompact.evaluation.transfer import Setting, read_setting
-from recompact.presentation.report.content.transfer import across_models
+from recompact.evaluation.sources import load_evaluation
+from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.figures.figure import require_matplotlib
 from recompact.presentation.report.figures.files import FIGURES, save
-from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
 from recompact.values.outputs import check_directory
 
 
@@ -39,7 +39,7 @@ def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_
     """Draw the figures of runs: arms, budgets and tokens of evaluations, boundaries of verified runs.
 
     RUN is an evaluation, a run that was verified or adapted, or released records. Two or more evaluations with
-    different models give a figure of transfer too. With several RUNs the names of files begin with that of the run.
+    different models give a figure by model too. With several RUNs the names of files begin with that of the run.
     """
     wanted = _formats(formats)
     require_matplotlib()
@@ -64,17 +64,17 @@ def _formats(text: str) -> list[str]:
 
 def _figure_sets(runs: Sequence[str], directory: Path) -> Iterator[FigureSet]:
     """The figures of each run, and those of several evaluations together."""
-    settings: list[Setting] = []
+    evaluations: list[Evaluation] = []
     for run, prefix in zip(runs, _prefixes(runs), strict=True):
-        if setting := _setting(run, directory):
-            settings.append(setting)
-            group = evaluation_set(run, evaluation(setting.name, setting.arms))
+        if shown := _evaluation(run, directory):
+            evaluations.append(shown)
+            group = evaluation_set(run, shown)
         else:
             with Store.read(find_run(run, directory)) as store:
                 group = boundary_set(run, findings(store), overview(store).simulated)
         yield replace(group, figures=tuple(replace(f, name=f"{prefix}{f.name}") for f in group.figures))
-    if len(settings) > 1:
-        yield transfer_set(" and ".join(setting.name for setting in settings), across_models(settings))
+    if len(evaluations) > 1:
+        yield model_set(" and ".join(shown.title for shown in evaluations), across_models(evaluations))
 
 
 def _prefixes(runs: Sequence[str]) -> list[str]:
@@ -85,13 +85,13 @@ def _prefixes(runs: Sequence[str]) -> list[str]:
     return [f"{stem}-" if stems.count(stem) == 1 else f"{stem}-{n}-" for n, stem in enumerate(stems, 1)]
 
 
-def _setting(run: str, directory: Path) -> Setting | None:
+def _evaluation(run: str, directory: Path) -> Evaluation | None:
     """An evaluation or released records; None for a run of another kind."""
     if not is_released(run):
         with Store.read(find_run(run, directory)) as store:
             if store.metadata.command != PHASE:
                 return None
-    return read_setting(run, directory)
+    return load_evaluation(run, directory)
 
 
 def _json(sets: Sequence[FigureSet], files: dict[int, list[Path]]) -> dict[str, Any]:

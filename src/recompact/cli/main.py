@@ -32,8 +32,6 @@ COMMANDS = {
     "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
     "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
     "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),
-    "transfer": ("transfer", "Does a template help other models too? One evaluation for each of them, side by side."),
-    "behaviour": ("behaviour", "What the agent does after a compaction: look-ups, steps to the next change, literals."),
     "replay": ("replay", "Compress one boundary again with several templates, continue, say if its harm is gone."),
     "reproduce": ("reproduce", "Make the runs behind a table of the paper, and print it beside the paper's figures."),
     "figures": ("figures", "Draw the figures of runs as SVG and PNG."),

@@ -6,6 +6,7 @@ run.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +15,19 @@ from typing import Any
 import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, say
+from recompact.cli.progress import open_bar
+from recompact.cli.verify import locate_run
+from recompact.engine.assembly import open_suite
+from recompact.engine.config_parser import load_config
 from recompact.engine.store.records import read_trajectory, stream_trajectory
 from recompact.engine.store.runs import find_run, overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, find_arm, read_arms
+from recompact.evaluation.behaviour import behaviours
+from recompact.evaluation.behaviour_tables import behaviour_table, to_json
 from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.models.limits import Spending
 from recompact.presentation.report.content.overview import (
     arm_progress_table,
     overview_table,
@@ -39,14 +47,30 @@ from recompact.values.trajectory import Trajectory
 @click.option("--run", "number", type=click.IntRange(min=1), help="In an evaluation: which of the arm's runs, from 1.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--full", is_flag=True, help="Show long texts in full.")
+@click.option("--behaviour", is_flag=True, help="What agents did after compactions, and what the summaries kept.")
 @json_option
 def command(
-    run: str, task: str | None, arm: str | None, number: int | None, directory: Path, full: bool, as_json: bool
+    run: str,
+    task: str | None,
+    arm: str | None,
+    number: int | None,
+    directory: Path,
+    full: bool,
+    behaviour: bool,
+    as_json: bool,
 ) -> None:
     """Print a run, or the trajectory of one TASK with its boundaries marked.
 
-    An evaluation has several trajectories of each task: --arm and --run choose among them.
+    An evaluation has several trajectories of each task: --arm and --run choose among them. --behaviour counts from the
+    records, arm by arm, how often agents look something up first after a compaction, how many steps they take to the
+    next change, and how many of the consumed literals the summaries keep; two hooks of the suite say what its actions
+    are for (docs/environments.md).
     """
+    if behaviour:
+        if task or arm or number or full:
+            raise click.UsageError("--behaviour is about a whole run: name no task, arm or run")
+        _show_behaviour(run, directory, as_json)
+        return
     if task is None and (arm or number):
         raise click.UsageError("--arm and --run choose among the trajectories of a TASK: name the task")
     with Store.read(find_run(run, directory)) as store:
@@ -58,6 +82,23 @@ def command(
             _show_run(store, as_json)
         else:
             _show_task(store, task, full, as_json)
+
+
+def _show_behaviour(run: str, directory: Path, as_json: bool) -> None:
+    path, file = locate_run(run, None, directory)
+    config = load_config(file)
+    with Store.read(path) as store:
+        suite = store.metadata.identity.get("suite", {}).get("use")
+        if config.suite.use not in (suite, store.metadata.suite):
+            raise InputError(
+                f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
+            )
+        with open_bar("behaviour", Spending(), quiet=as_json) as progress:
+            every = asyncio.run(behaviours(store, open_suite(config), progress=progress))
+    if as_json:
+        print_json({"run": str(path), **to_json(every)})
+    else:
+        print_tables([behaviour_table(every)])
 
 
 def _show_run(store: Store, as_json: bool) -> None:

@@ -101,6 +101,11 @@ def pass_any(successes: int, runs: int, k: int) -> float:
     return 1 - comb(runs - successes, k) / comb(runs, k)
 
 
+def reliability(runs: int) -> str:
+    """The metric that says how reliable an arm is: with a single run Pass^k says no more than Acc."""
+    return f"pass^{runs}" if runs > 1 else "acc"
+
+
 def peak_source(arms: Sequence[ArmRuns]) -> PeakSource:
     """Whose count of the peak is used for all these arms: the provider's, if every trajectory that took a step has one.
 

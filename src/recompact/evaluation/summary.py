@@ -47,6 +47,8 @@ class Evaluation:
     shared: Common
     source: PeakSource
     not_begun: tuple[str, ...] = ()  # arms with nothing finished yet
+    suite: str = ""  # "" in records from elsewhere, which do not say
+    models: Mapping[str, str] | None = None  # by role
 
     def metrics(self, arm: ArmRuns, tasks: Sequence[str] | None = None) -> Metrics:
         return measure(arm, self.shared.tasks if tasks is None else tasks, self.shared.runs, self.source)
@@ -59,14 +61,25 @@ class Evaluation:
     def simulated(self) -> bool:
         return any(arm.simulated for arm in self.arms)
 
+    @property
+    def none(self) -> ArmRuns | None:
+        """The arm that does not compress."""
+        return next((arm for arm in self.arms if not arm.compresses), None)
+
 
 def evaluation(
-    title: str, arms: Sequence[ArmRuns], tasks: Sequence[str] | None = None, runs: int | None = None
+    title: str,
+    arms: Sequence[ArmRuns],
+    tasks: Sequence[str] | None = None,
+    runs: int | None = None,
+    *,
+    suite: str = "",
+    models: Mapping[str, str] | None = None,
 ) -> Evaluation:
     """Set arms side by side: those that have any rows, over what they share."""
     begun = with_all_questions([arm for arm in arms if arm.rows])
     waiting = tuple(arm.label for arm in arms if not arm.rows)
-    return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting)
+    return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting, suite, models)
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
@@ -113,11 +126,11 @@ def interval(key: str, estimate: Estimate, *, signed: bool = False) -> Number:
     return Number(estimate.value * m.scale, m.digits, interval=ends, signed=signed)
 
 
-def _metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
+def metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
     return tuple(Column(key, prefix + metric(key).title) for key in keys)
 
 
-def _arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short: bool = False) -> list[str]:
+def arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short: bool = False) -> list[str]:
     """The metrics of the table of arms that some arm has, in the paper's order."""
     keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
     keys += [] if short else ["compactions", "tokens", "cached"]
@@ -127,10 +140,10 @@ def _arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, shor
 def arm_table(evaluation: Evaluation) -> Table:
     """The table of arms."""
     measured = evaluation.measured()
-    keys = _arm_metrics(evaluation.shared.runs, measured)
+    keys = arm_metrics(evaluation.shared.runs, measured)
     best = _best(measured, [key for key in keys if key not in ("compactions", "cached")])
     rows = tuple((arm.name, arm.scope, *_figures(metrics, keys, best.get(arm.label, ()))) for arm, metrics in measured)
-    heads = (*columns("arm", "scope"), *_metric_columns(keys))
+    heads = (*columns("arm", "scope"), *metric_columns(keys))
     return without_empty(Table(evaluation.title, heads, rows, notes(evaluation), BOLD))
 
 
@@ -172,27 +185,6 @@ def _rivals(arms: Sequence[tuple[ArmRuns, Metrics]]) -> list[list[tuple[ArmRuns,
     return groups
 
 
-def group_table(evaluation: Evaluation, key: str) -> Table:
-    """The arms by one grouping of the tasks."""
-    rows: list[Row] = []
-    keys: list[str] = []
-    groups = group_tasks(evaluation.arms, evaluation.shared.tasks, key)
-    for value, tasks in groups.items():
-        measured = evaluation.measured(tasks)
-        keys = keys or _arm_metrics(evaluation.shared.runs, measured, short=True)
-        rows += [(value, len(tasks), arm.name, arm.scope, *_figures(metrics, keys)) for arm, metrics in measured]
-    heads = (*columns("group", "tasks", "arm", "scope", group=key), *_metric_columns(keys))
-    return without_empty(
-        Table(f"{evaluation.title}, by {key}", heads, tuple(rows), _group_notes(map(len, groups.values())))
-    )
-
-
-def _group_notes(sizes: Iterable[int]) -> tuple[str, ...]:
-    """What few tasks in a group mean."""
-    fewest = min(sizes, default=0)
-    return (f"Few tasks in a group say little: the smallest has {fewest}.",) if fewest < 20 else ()
-
-
 def detail_tables(evaluation: Evaluation) -> tuple[Table, ...]:
     """What the table of arms has no room for: every k, tokens by role, endings."""
     measured = evaluation.measured()
@@ -204,7 +196,7 @@ def detail_tables(evaluation: Evaluation) -> tuple[Table, ...]:
     return (
         Table(
             "Reliability for every k",
-            (*columns("arm"), *_metric_columns(keys)),
+            (*columns("arm"), *metric_columns(keys)),
             tuple((arm.label, *_figures(metrics, keys)) for arm, metrics in measured),
         ),
         Table(
@@ -244,7 +236,7 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     keys = ["acc", f"pass^{runs}", "em", f"em^{runs}", "f1", "steps", "peak", "tokens"]
     comparisons = compare_many(pairs, evaluation.shared, keys=keys, source=evaluation.source)
     keys = [key for key in keys if any(d.metric == key for c in comparisons for d in c.differences)]
-    heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
+    heads = (*columns("arm", "minus"), *metric_columns(keys, "Δ "), *SIGN_TEST)
     rows = tuple((c.first, c.second, *_deltas(c, keys), *sign_test_cells(c)) for c in comparisons)
     meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
     lines = (STAR, meaning, *_pooled_lines(pairs, comparisons), *difference_warnings(comparisons))
@@ -312,25 +304,6 @@ def comparison_table(comparison: Comparison, simulated: bool = False, missing: S
     )
     over = f"{quantity(comparison.tasks, 'task')}, {quantity(comparison.runs, 'run')}"
     return without_empty(Table(f"{first} minus {second}: {over}", heads, tuple(rows), lines))
-
-
-def group_comparisons(first: ArmRuns, second: ArmRuns, shared: Common, key: str) -> dict[str, Comparison]:
-    """Two arms within each group of the tasks."""
-    keys = ["acc", f"pass^{shared.runs}", "steps"]
-    return {
-        value: compare_many([(first, second)], Common(tasks, shared.runs, 0), keys=keys)[0]
-        for value, tasks in group_tasks([first, second], shared.tasks, key).items()
-    }
-
-
-def group_comparison_table(comparisons: Mapping[str, Comparison], key: str) -> Table:
-    """The same as a table."""
-    every = tuple(comparisons.values())
-    keys = list(dict.fromkeys(d.metric for c in every for d in c.differences))
-    rows = tuple((value, c.tasks, *_deltas(c, keys), *sign_test_cells(c)) for value, c in comparisons.items())
-    heads = (*columns("group", "tasks", group=key), *_metric_columns(keys, "Δ "), *SIGN_TEST)
-    title = f"{every[0].first} minus {every[0].second}, by {key}" if every else f"by {key}"
-    return Table(title, heads, rows, (STAR, *_group_notes(c.tasks for c in every)))
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import pytest
 from figures_support import HOSTILE, arm, arms, found, swept
 
 from recompact.errors import InputError
+from recompact.evaluation.breakdown import by_model
 from recompact.evaluation.summary import evaluation
-from recompact.evaluation.transfer import Setting, transfer
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.files import png, save, svg
 from recompact.presentation.report.figures.heatmaps import panels
@@ -23,9 +23,9 @@ from recompact.presentation.report.figures.sensitivity import comparable_draws
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,
+    breakdown_figures,
     evaluation_figures,
     evaluation_gaps,
-    transfer_figures,
 )
 from recompact.presentation.report.figures.style import NAME, looks, short_label
 
@@ -57,15 +57,15 @@ def every(name: str) -> list[Figure]:
     boundaries = [(f"{name}-{n}", 1 + n % 2, bool(n % 2), nine if n < 2 else [SAME] * 8 + [BETTER]) for n in range(4)]
     models = ({"agent": name, "compressor": "b"}, {"agent": "other"})
     three = (arm("none", ["111", "101"]), arm("prompting", ["110", "101"]), arm(name, ["111", "110"]))
-    settings = [Setting(f"{name}-{n}", three, models=said) for n, said in enumerate(models)]
+    evaluations = [evaluation(f"{name}-{n}", three, models=said) for n, said in enumerate(models)]
     made = [
         *evaluation_figures(swept(name)),
         *boundary_figures(found(boundaries)),
-        *transfer_figures(transfer(settings)),
+        *breakdown_figures(by_model(evaluations)),
     ]
     assert [figure.name for figure in made] == [
-        *("budget-sweep", "arms", "reliability-tokens"),
-        *("boundary-effects", "sensitivity-draws", "sensitivity-thresholds", "transfer"),
+        *("by-budget", "arms", "reliability-tokens"),
+        *("boundary-effects", "sensitivity-draws", "sensitivity-thresholds", "by-model"),
     ]
     return made
 
@@ -85,7 +85,7 @@ def test_whatever_a_name_is_the_images_are_sound(name: str) -> None:
     # It is shown as it is, and nothing in it is a formula.
     first = texts(svg(named(every(name))["arms"], inline=True))
     assert short_label(f"{name}@1024/history", 30) in first
-    legend = texts(svg(named(every(name))["transfer"]))
+    legend = texts(svg(named(every(name))["by-model"]))
     assert short_label(name, NAME) in [text.strip() for text in legend]
 
 
@@ -173,20 +173,15 @@ def test_figures_of_an_evaluation() -> None:
 
 
 def test_the_budget_sweep() -> None:
-    made = named(evaluation_figures(swept()))["budget-sweep"]
+    made = named(evaluation_figures(swept()))["by-budget"]
     data = rows(made)
-    assert [(row["arm"], row["budget"]) for row in data] == [
-        ("none", ""),
-        ("prompting", "1024"),
-        ("prompting", "2048"),
-        ("prompting", "4096"),
+    assert [(row["value"], row["arm"]) for row in data] == [
+        (budget, arm) for budget in ("1,024", "2,048", "4,096") for arm in ("none", "prompting")
     ]
     # Steps are 10, 11, 12 without and 15, 16, 17 with: 16 / 11.
-    assert float(data[1]["relative_steps"]) == pytest.approx(100 * (16 / 11 - 1))
-    assert "Acc goes from 66.7 to 44.4 %" in made.caption
-    assert "Pass³ from 33.3 to 33.3 % and Pass@3 from 100.0 to 66.7 %" in made.caption
-    assert "under 1,024 tokens it takes 45 % more steps" in made.caption
-    assert {"(a) Acc, %", "(c) Extra steps beside none, %", "1,024"} <= set(texts(svg(made)))
+    assert float(data[1]["steps_delta"]) == pytest.approx(100 * (16 / 11 - 1))
+    assert "Extra steps: beside none" in made.caption
+    assert {"(a) Acc, %", "(c) Extra steps, %", "1,024"} <= set(texts(svg(made)))
 
 
 def test_maps_show_what_matters_most() -> None:
@@ -275,8 +270,8 @@ def test_sensitivity_needs_the_same_draws_everywhere() -> None:
 
 def test_gaps_say_what_to_do() -> None:
     gaps = evaluation_gaps(arms("pair"))
-    assert list(gaps) == ["budget-sweep"]
-    assert "--budget" in gaps["budget-sweep"]
+    assert list(gaps) == ["by-budget"]
+    assert "--budget" in gaps["by-budget"]
     assert evaluation_gaps(swept()) == {}
     assert boundary_gaps(found([("t", 1, True, [SAME] * 9)])) == {}
     assert "uniform:9" in boundary_gaps(found([("t", 1, True, [SAME] * 3)]))["sensitivity-draws"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.breakdown import breakdown_table, by_budget, by_model
 from recompact.evaluation.reproduction.arms import (
     group_tables,
     main_table,
@@ -28,9 +29,8 @@ from recompact.evaluation.reproduction.experiments import (
     lingua_installed,
 )
 from recompact.evaluation.reproduction.paper import benchmark
+from recompact.evaluation.sources import load_evaluation
 from recompact.evaluation.summary import Evaluation as ArmsSideBySide
-from recompact.evaluation.sweep import sweep, sweep_table
-from recompact.evaluation.transfer import read_setting, transfer, transfer_table
 from recompact.values.tables import Number, Row, Table, columns
 
 WITHOUT_LINGUA = "LLMLingua-2 is left out: pip install 'recompact[llmlingua]' adds it."
@@ -80,9 +80,9 @@ def _paired_tables(setting: Setting) -> list[Table]:
 def _windows(setting: Setting) -> list[Table]:
     windows = Windows()
     shown = read_evaluation(setting, windows.name, windows.arms(setting), "budgets, training tasks")
-    budgets = sweep(shown)
+    budgets = by_budget(shown)
     note = "The paper draws this figure and prints no numbers of it."
-    return [_add_notes(sweep_table(budgets), note)] if budgets else []
+    return [_add_notes(breakdown_table(budgets), note)] if budgets else []
 
 
 def _transfers(setting: Setting) -> list[Experiment]:
@@ -94,11 +94,11 @@ def _transfers(setting: Setting) -> list[Experiment]:
 
 def _transfer(setting: Setting) -> list[Table]:
     names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, Evaluation)]
-    across = transfer([read_setting(str(setting.path(name)), setting.directory) for name in names], ("pair",))
+    across = by_model([load_evaluation(str(setting.path(name)), setting.directory, setting.runs) for name in names])
     known = benchmark(setting.config.suite.use)
     printed = known.of("transfer") if known else None
     if not printed:
-        return [transfer_table(across)]
+        return [breakdown_table(across)]
     rows: list[Row] = []
     for scope in setting.scopes:
         reference, pair = printed[scope]["reference"], printed[scope]["pair"]
@@ -106,7 +106,7 @@ def _transfer(setting: Setting) -> list[Table]:
     titles = dict.fromkeys(("acc", "pass3"), PROMPTING) | dict.fromkeys(("acc_pair", "pass3_pair"), "pair")
     heads = columns("scope", "acc", "acc_pair", "pass3", "pass3_pair", **{k: _title(k, v) for k, v in titles.items()})
     note = "Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
-    return [transfer_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *paper_notes(setting)))]
+    return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *paper_notes(setting)))]
 
 
 def _title(key: str, arm: str) -> str:

@@ -57,7 +57,7 @@ def arm_figures(store: Store, line: RunLine, query: CompareQuery) -> FiguresPage
 @lru_cache(maxsize=8)
 def _of_arms(path: str, changed: float, name: str, query: CompareQuery) -> tuple[str, Drawings]:
     report = compare_tasks(path, changed, name, query)
-    return report.evaluation.title, _draw(lambda: evaluation_set(path, report.evaluation, report.estimates))
+    return report.evaluation.title, _draw(lambda: evaluation_set(path, report.evaluation))
 
 
 def boundary_figures(store: Store, line: RunLine, query: TrajectoryQuery) -> FiguresPage:

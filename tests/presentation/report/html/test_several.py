@@ -15,6 +15,7 @@ from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.breakdown import Breakdown
 from recompact.presentation.report.content.arms import legend
 from recompact.presentation.report.content.boundaries import boundary_table
 from recompact.presentation.report.content.report import Report, read_report
@@ -41,16 +42,15 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return read_report([str(run) for run in runs], home)
 
 
-def test_evaluations_with_different_models_show_the_transfer(two: Report) -> None:
-    assert two.transfer
-    assert {row.arm for row in two.transfer.rows} == {"PAIR"}
+def test_evaluations_with_different_models_are_set_side_by_side(two: Report) -> None:
+    assert isinstance(two.models, Breakdown)
+    assert [part.value for part in two.models.parts] == ["small-model", "large-model"]
     html = render(two)
-    assert named_sections(html) == ["answer", "arms", "transfer", "figures", "prompt", "made"]
+    assert named_sections(html) == ["answer", "arms", "models", "figures", "prompt", "made"]
     text = Page(html).text
-    for said in ("With other models", "small-model", "large-model", "A template with other models", "Δ Pass^2"):
+    for said in ("With other models", "small-model", "large-model", "The arms by model", "Δ Pass^2"):
         assert said in text
-    assert "In all rows: scope history; budget 2,050; arm PAIR; reference prompting@2049; tasks 8." in text
-    assert "transfer:" not in text  # as a figure that is missing
+    assert "by-model:" not in text  # as a figure that is missing
 
 
 def test_runs_of_the_same_name_are_told_apart(two: Report) -> None:
@@ -70,13 +70,12 @@ def test_what_is_alike_is_said_once(two: Report) -> None:
     assert text.count("one task is 12 points of Pass^2") == 1
 
 
-def test_without_different_models_the_page_says_why_there_is_no_transfer(tmp_path: Path) -> None:
+def test_without_different_models_the_page_says_why_there_is_no_table_by_model(tmp_path: Path) -> None:
     runs = [str(make_evaluation(tmp_path / f"e{n}.db")) for n in (1, 2)]
     report = read_report(runs, tmp_path)
-    assert report.transfer is None
-    assert report.no_transfer == "they were made with the same models (sim-agent)"
+    assert report.models == "they were made with the same models (sim-agent)"
     html = render(report)
-    assert "transfer" not in named_sections(html)
+    assert "models" not in named_sections(html)
     assert "they were made with the same models" in html
 
 
@@ -120,7 +119,7 @@ def test_a_sweep_has_its_table_and_figure(swept: Report) -> None:
     text = Page(html).text
     for said in ("By budget", "What a smaller budget costs", "2 more comparisons"):
         assert said in text
-    assert "budget-sweep" not in text  # nothing is missing
+    assert "by-budget" not in text  # nothing is missing
 
 
 def test_many_intervals_are_a_warning(swept: Report, tmp_path: Path) -> None:
@@ -175,7 +174,7 @@ def test_few_arms_make_a_page_too(tmp_path: Path, arms: int) -> None:
         paths.append(str(path))
     report = read_report(paths, tmp_path)
     assert "Accuracy" in report.lead[0].text
-    assert report.no_transfer == ("released records do not say which models made them" if arms > 1 else "")
+    assert report.models == ("released records do not say which models made them" if arms > 1 else "")
     assert "svg" in render(report)
 
 
@@ -222,7 +221,7 @@ def test_what_the_page_does_not_say_has_its_command(tmp_path: Path) -> None:
     by_group = "--details --by difficulty --by family"  # all tables of the page
     assert report.provenance[0].commands == (f"recompact compare {tmp_path / 'e.db'} {by_group}",)
     asked = [step.command for made in report.provenance for step in made.more]
-    assert f"recompact behaviour {tmp_path / 'e.db'}" in asked
+    assert f"recompact show {tmp_path / 'e.db'} --behaviour" in asked
     assert f"recompact replay {tmp_path / 'v.db'} 'task all is well#1' --template NAME=DIRECTORY" in asked
     html = render(report)
     assert all(command.replace("'", "&#39;") in html for command in asked)

@@ -11,7 +11,6 @@ from typing import Literal
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING, built_in_arms
-from recompact.evaluation.intervals import none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import (
     Comparison,
@@ -90,7 +89,7 @@ def arm_contrasts(
     evaluation: Evaluation, tabled: Sequence[Comparison]
 ) -> tuple[tuple[ArmContrast, ...], tuple[ArmContrast, ...]]:
     """What compaction costs and what adapted prompts change, each arm against the one that it is measured against."""
-    none = none_of(evaluation)
+    none = evaluation.none
     costs = [(arm, none) for arm in compacting_arms(evaluation)] if none else []
     compared = compare_pairs(evaluation, [*costs, *adapted_arms(evaluation)], tabled)
     contrasts = tuple(map(arm_contrast, compared))

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from recompact.evaluation.arms import PROMPTING, built_in_arms
-from recompact.evaluation.intervals import none_of
 from recompact.evaluation.summary import SIMULATED, Evaluation, notes
 from recompact.values.tables import Table
 
@@ -34,7 +33,7 @@ def legend(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Arms, scopes and columns in words, as far as they occur."""
     arms = [arm for evaluation in evaluations for arm in evaluation.arms]
     bases = {arm.base for arm in arms}
-    kinds = ["none, not at all"] if any(none_of(evaluation) for evaluation in evaluations) else []
+    kinds = ["none, not at all"] if any(evaluation.none for evaluation in evaluations) else []
     kinds += [words for name, words in KINDS.items() if name in bases]
     if kinds and bases - set(built_in_arms()):
         kinds.append("any other, with a prompt of its own")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.caveats import uncompacted_arms
-from recompact.evaluation.intervals import none_of
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.content.answer import (
     ArmContrast,
@@ -104,7 +103,7 @@ def key_figures(
 
 
 def _accuracy_figures(run: EvaluationReport, where: str) -> list[KeyFigure]:
-    evaluation, none = run.evaluation, none_of(run.evaluation)
+    evaluation, none = run.evaluation, run.evaluation.none
     kinds = (
         ("without compaction", [none] if none else []),
         ("with compaction", compacting_arms(evaluation)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.attribution.verifiable import way_to_verify
@@ -18,9 +18,9 @@ from recompact.engine.store.runs import (
 )
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.evaluation.breakdown import Breakdown, across_models
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
-from recompact.evaluation.transfer import Transfer
 from recompact.presentation.report.changes import PromptChange
 from recompact.presentation.report.content.adaptation import Adaptation, adaptations
 from recompact.presentation.report.content.answer import Claim
@@ -37,7 +37,6 @@ from recompact.presentation.report.content.runs import (
     short_names,
     verified_run,
 )
-from recompact.presentation.report.content.transfer import across_models
 from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
@@ -56,8 +55,7 @@ class Report:
     next: tuple[NextStep, ...]
     evaluations: tuple[EvaluationReport, ...]
     legend: tuple[str, ...]  # what arms and columns are
-    transfer: Transfer | None
-    no_transfer: str  # why several evaluations make none
+    models: Breakdown | str  # several evaluations by their models, or why not; "" where there is one
     verified: tuple[VerificationReport, ...]
     prompts: tuple[PromptChange, ...]
     selections: tuple[Adaptation, ...]
@@ -143,7 +141,7 @@ def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: st
     simulated = [run.provenance.name for run in read.evaluations if run.evaluation.simulated]
     simulated += [run.provenance.name for run in read.verified if run.simulated]
     adapted = any(adaptation.winner for adaptation in read.adapted)
-    across = across_models([run.setting for run in read.evaluations]) if read.several else ""
+    named = [replace(run.evaluation, title=run.name) for run in read.evaluations]
     return Report(
         title=title or TITLE,
         date=date,
@@ -153,8 +151,7 @@ def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: st
         next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted, places=_places(read)),
         evaluations=tuple(read.evaluations),
         legend=legend([run.evaluation for run in read.evaluations]) if read.evaluations else (),
-        transfer=across if isinstance(across, Transfer) else None,
-        no_transfer=across if isinstance(across, str) else "",
+        models=across_models(named) if read.several else "",
         verified=tuple(read.verified),
         prompts=prompts,
         selections=tuple(read.adapted),

@@ -12,21 +12,19 @@ from recompact.engine.store.adaptations import recorded_templates
 from recompact.engine.store.runs import overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.intervals import Estimates
+from recompact.evaluation.breakdown import breakdown, breakdown_table, by_budget
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.released import read_released
+from recompact.evaluation.sources import models_of
 from recompact.evaluation.summary import (
     Evaluation,
     arm_table,
     detail_tables,
     difference_table,
     evaluation,
-    group_table,
 )
-from recompact.evaluation.sweep import figure_estimates, sweep, sweep_table, swept_arms
-from recompact.evaluation.transfer import Setting, models_of
 from recompact.presentation.report.content.answer import (
     ArmContrast,
     arm_contrast,
@@ -54,12 +52,10 @@ class EvaluationReport:
     """An evaluation: its tables, and its arms in words. `name` is short, `provenance.name` what a command takes."""
 
     name: str
-    setting: Setting
     evaluation: Evaluation
     arms: Table
     differences: Table | None
-    sweep: Table | None
-    estimates: Estimates | None  # where the table of budgets needed resampling, so that figures need not repeat it
+    budgets: Table | None
     details: tuple[Table, ...]
     costs: tuple[ArmContrast, ...]
     gains: tuple[ArmContrast, ...]
@@ -99,9 +95,8 @@ def short_names(runs: Sequence[str]) -> dict[str, str]:
 
 def released_run(path: str, name: str, several: bool) -> EvaluationReport:
     """Released records. `several`: there are other evaluations, so tables say which one they belong to."""
-    setting = Setting(name, read_released(Path(path)))
-    compared = _side_by_side(path, Path(path).stem, setting, several)
-    return _evaluation_report(setting, compared, released_provenance(path, compared), {})
+    compared = _side_by_side(path, name, evaluation(Path(path).stem, read_released(Path(path))), several)
+    return _evaluation_report(name, compared, released_provenance(path, compared), {})
 
 
 TaskChoice = Callable[[Evaluation], tuple[str, Sequence[str]]]
@@ -111,44 +106,39 @@ TaskChoice = Callable[[Evaluation], tuple[str, Sequence[str]]]
 def evaluated_run(store: Store, name: str, several: bool, choose: TaskChoice | None = None) -> EvaluationReport:
     """One of our evaluations, over all its tasks or those that are chosen."""
     path, suite = str(store.path), store.metadata.suite or "?"
-    setting = Setting(name, read_arms(store), suite, models_of(store))
-    compared = _side_by_side(path, suite, setting, several, choose)
-    return _evaluation_report(
-        setting, compared, evaluation_provenance(store, path, compared), recorded_templates(store)
-    )
+    every = evaluation(suite, read_arms(store), suite=suite, models=models_of(store))
+    compared = _side_by_side(path, name, every, several, choose)
+    return _evaluation_report(name, compared, evaluation_provenance(store, path, compared), recorded_templates(store))
 
 
 def _side_by_side(
-    path: str, suite: str, setting: Setting, several: bool, choose: TaskChoice | None = None
+    path: str, name: str, compared: Evaluation, several: bool, choose: TaskChoice | None = None
 ) -> Evaluation:
-    compared = evaluation(suite, setting.arms)
     words, tasks = choose(compared) if choose and compared.shared.tasks else ("", ())
+    title = f"{compared.title}, {words}" if words else compared.title
     if words:
-        compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {words}"
+        compared = replace(compared, shared=common(compared.arms, tasks))
     if not compared.shared.tasks:
         why = f"has no task yet that every arm has finished{compared.shared.broken_words}"
         raise InputError(f"{path} {why}: resume the same recompact evaluate")
     size = f"{quantity(len(compared.shared.tasks), 'task')}, {quantity(compared.shared.runs, 'run')}"
-    return replace(compared, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
+    return replace(compared, title=f"{title}, {size}" + (f" ({name})" if several else ""))
 
 
 def _evaluation_report(
-    setting: Setting, evaluation: Evaluation, provenance: Provenance, templates: Mapping[str, Template]
+    name: str, evaluation: Evaluation, provenance: Provenance, templates: Mapping[str, Template]
 ) -> EvaluationReport:
     warnings = cautions(evaluation)
     differences = difference_table(evaluation, _reference(evaluation, compacting_arms(evaluation)))
     tabled = differences[1] if differences else []
-    estimates = figure_estimates(evaluation) if swept_arms(evaluation) else None
-    budgets = sweep(evaluation, estimates)
+    budgets = by_budget(evaluation)
     costs, gains = arm_contrasts(evaluation, tabled)
     return EvaluationReport(
-        name=setting.name,
-        setting=setting,
+        name=name,
         evaluation=evaluation,
         arms=without_notes(arm_table(evaluation), warnings),
         differences=differences[0] if differences else None,
-        sweep=sweep_table(budgets) if budgets else None,
-        estimates=estimates,
+        budgets=without_notes(breakdown_table(budgets), warnings) if budgets else None,
         details=_details(evaluation),
         costs=costs,
         gains=gains,
@@ -161,8 +151,8 @@ def _evaluation_report(
 
 def _details(evaluation: Evaluation) -> tuple[Table, ...]:
     """The folded tables, without empty ones (records that do not count tokens)."""
-    groups = (group_table(evaluation, key) for key in group_keys(evaluation.arms))
-    return tuple(table for table in (*groups, *detail_tables(evaluation)) if table.rows)
+    groups = filter(None, (breakdown(evaluation, key) for key in group_keys(evaluation.arms)))
+    return tuple(table for table in (*map(breakdown_table, groups), *detail_tables(evaluation)) if table.rows)
 
 
 def _reference(evaluation: Evaluation, compacting: Sequence[ArmRuns]) -> str:

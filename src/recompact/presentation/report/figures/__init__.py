@@ -5,9 +5,9 @@ from recompact.presentation.report.figures.files import png, save, svg
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,
+    breakdown_figures,
     evaluation_figures,
     evaluation_gaps,
-    transfer_figures,
 )
 
 __all__ = [
@@ -15,10 +15,10 @@ __all__ = [
     "available",
     "boundary_figures",
     "boundary_gaps",
+    "breakdown_figures",
     "evaluation_figures",
     "evaluation_gaps",
     "png",
     "save",
     "svg",
-    "transfer_figures",
 ]

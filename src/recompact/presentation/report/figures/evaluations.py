@@ -7,10 +7,10 @@ from typing import Any
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
-from recompact.evaluation.intervals import Estimates, none_of
-from recompact.evaluation.metrics import metric
+from recompact.evaluation.breakdown import swept_arms
+from recompact.evaluation.intervals import Estimates, estimates as estimate_metrics
+from recompact.evaluation.metrics import metric, reliability
 from recompact.evaluation.summary import Evaluation, interval
-from recompact.evaluation.sweep import reliability, swept_arms
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.style import (
     FINE,
@@ -48,6 +48,11 @@ def look_of(arm: ArmRuns, by_name: dict[str, Look]) -> Look:
     return by_name[arm.base if arm.compresses else "none"]
 
 
+def figure_estimates(evaluation: Evaluation) -> Estimates:
+    """The estimates that the figures of an evaluation show. Resampling is what takes time, so only these are made."""
+    return estimate_metrics(evaluation, ("acc", reliability(evaluation.shared.runs), "tokens"))
+
+
 def arms_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     """Acc and Pass^k of each arm as a dot with its interval."""
     keys = list(dict.fromkeys(("acc", reliability(evaluation.shared.runs))))
@@ -69,7 +74,7 @@ def arms_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
 
 def _dots(axes: Any, evaluation: Evaluation, estimates: Estimates, key: str) -> None:
     colors = arm_looks(evaluation)
-    whole = none_of(evaluation)
+    whole = evaluation.none
     if whole:
         axes.axvline(100 * estimates[whole.label][key].value, color=INK, alpha=0.6, lw=0.8, ls=(0, (4, 3)))
     for n, arm in enumerate(evaluation.arms):
@@ -90,7 +95,7 @@ def _arms_caption(evaluation: Evaluation, estimates: Estimates, keys: Sequence[s
     key = keys[-1]
     best = _best([arm for arm in evaluation.arms if arm.compresses], estimates, key)
     words = f"Dots: means over {size_words(evaluation)}; lines: 95 % intervals over tasks."
-    whole = none_of(evaluation)
+    whole = evaluation.none
     words += " Dashed: no compaction." if whole else ""
     if best:
         e = estimates[best[0].label][key]
@@ -128,7 +133,7 @@ def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     """Pass^k against thousand tokens per task, the compressor's included."""
     key = reliability(evaluation.shared.runs)
     arms = [arm for arm in evaluation.arms if "tokens" in estimates[arm.label]]
-    families = [[by_budget[budget] for budget in sorted(by_budget)] for by_budget in swept_arms(evaluation).values()]
+    families = [[arms[budget] for budget in sorted(arms)] for arms in swept_arms(evaluation).values()]
     colors = arm_looks(evaluation)
     entries = [look_of(own[0], colors).entry(label(own[0].base, own[0].scope), own[0].scope) for own in families]
     points = {arm.label: _point(estimates, arm, key) for arm in arms}

@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from recompact.attribution.findings import Findings
-from recompact.evaluation.intervals import Estimates
+from recompact.evaluation.breakdown import Breakdown, by_budget, swept_arms
 from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
-from recompact.evaluation.sweep import figure_estimates, sweep, swept_arms
-from recompact.evaluation.transfer import Transfer
 from recompact.presentation.report.content.harm import with_effect
-from recompact.presentation.report.figures.budgets import sweep_figure
-from recompact.presentation.report.figures.evaluations import arm_looks, arms_figure, tokens_figure
+from recompact.presentation.report.figures.breakdowns import breakdown_figure
+from recompact.presentation.report.figures.evaluations import arms_figure, figure_estimates, tokens_figure
 from recompact.presentation.report.figures.figure import Figure, available, require_matplotlib
 from recompact.presentation.report.figures.heatmaps import heatmap_figure
 from recompact.presentation.report.figures.sensitivity import PAIRS, comparable_draws, sensitivity_figures
-from recompact.presentation.report.figures.transfers import transfer_figure
 
 
 @dataclass(frozen=True)
@@ -29,34 +26,32 @@ class FigureSet:
     gaps: Mapping[str, str]
 
 
-def evaluation_set(source: str, evaluation: Evaluation, estimated: Estimates | None = None) -> FigureSet:
-    return _set(source, lambda: evaluation_figures(evaluation, estimated), evaluation_gaps(evaluation))
+def evaluation_set(source: str, evaluation: Evaluation) -> FigureSet:
+    return _set(source, lambda: evaluation_figures(evaluation), evaluation_gaps(evaluation))
 
 
 def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
     return _set(source, lambda: boundary_figures(findings, simulated), boundary_gaps(findings))
 
 
-def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
-    """The set for a transfer, or for the reason why there is none."""
-    if isinstance(transfer, str):
-        return FigureSet(source, (), {"transfer": transfer})
-    return _set(source, lambda: transfer_figures(transfer), {})
+def model_set(source: str, models: Breakdown | str) -> FigureSet:
+    """The set for evaluations side by side, or for the reason why there is none."""
+    if isinstance(models, str):
+        return FigureSet(source, (), {"by-model": models})
+    return _set(source, lambda: breakdown_figures(models), {})
 
 
 def _set(source: str, draw: Callable[[], list[Figure]], gaps: Mapping[str, str]) -> FigureSet:
     return FigureSet(source, tuple(draw()) if available() else (), gaps)
 
 
-def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:
-    """Budget sweep, arms, and reliability against tokens; `estimated` are `figure_estimates` where they are at hand."""
+def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
+    """The arms by budget, the arms, and reliability against tokens."""
     require_matplotlib()
     if not evaluation.shared.tasks:
         return []
-    estimated = figure_estimates(evaluation) if estimated is None else estimated
-    figures = []
-    if (swept := sweep(evaluation, estimated)) is not None:
-        figures.append(sweep_figure(swept, arm_looks(evaluation), evaluation.simulated))
+    estimated = figure_estimates(evaluation)
+    figures = breakdown_figures(by_budget(evaluation))
     figures.append(arms_figure(evaluation, estimated))
     if any("tokens" in of_arm for of_arm in estimated.values()):
         figures.append(tokens_figure(evaluation, estimated))
@@ -71,10 +66,10 @@ def boundary_figures(findings: Findings, simulated: bool = False) -> list[Figure
     return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
 
 
-def transfer_figures(transfer: Transfer) -> list[Figure]:
-    """The figure of a transfer."""
+def breakdown_figures(found: Breakdown | None) -> list[Figure]:
+    """The figure of a breakdown, if there is one."""
     require_matplotlib()
-    return [transfer_figure(transfer)] if transfer.rows else []
+    return [breakdown_figure(found)] if found and len(found.parts) > 1 else []
 
 
 def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
@@ -83,7 +78,7 @@ def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
         return {"arms": "there is no task yet that every arm has finished"}
     gaps = {}
     if not swept_arms(evaluation):
-        gaps["budget-sweep"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
+        gaps["by-budget"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
     if not any(row.usage.keys() & set(TOTAL) for arm in evaluation.arms for row in arm.rows):
         gaps["reliability-tokens"] = "the records do not say how many tokens agent and compressor took"
     return gaps

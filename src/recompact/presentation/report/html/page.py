@@ -16,14 +16,14 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from recompact.evaluation.breakdown import Breakdown, breakdown_table
 from recompact.presentation.report.content.arms import without_notes
 from recompact.presentation.report.content.harm import harm_details
 from recompact.presentation.report.content.report import Report
-from recompact.presentation.report.content.transfer import narrow_table
 from recompact.presentation.report.document import shorten_plain
 from recompact.presentation.report.figures.figure import available
 from recompact.presentation.report.figures.files import svg
-from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
 from recompact.presentation.report.figures.style import short_label
 from recompact.values.outputs import content_policy
 from recompact.values.tables import Cell, Number, Table, cell_text, text_columns
@@ -48,7 +48,7 @@ def render(report: Report) -> str:
             drawable=available(),
             figures=tuple(drawn_figures(sets)),
             gaps=tuple(figure_gaps(sets)),
-            transfer_table=_transfer_table(report),
+            model_table=_model_table(report),
         )
     )
 
@@ -57,9 +57,9 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
     """The figures of all runs, in order; where there are several runs of a kind, with the short name of each."""
     for run in report.evaluations:
         name = run.name if len(report.evaluations) > 1 else ""
-        yield name, evaluation_set(run.provenance.name, run.evaluation, run.estimates)
-    if report.transfer or report.no_transfer:
-        yield "", transfer_set("", report.transfer or report.no_transfer)
+        yield name, evaluation_set(run.provenance.name, run.evaluation)
+    if report.models:
+        yield "", model_set("", report.models)
     for verified in report.verified:
         name = verified.name if len(report.verified) > 1 else ""
         yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
@@ -83,8 +83,9 @@ def figure_gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, st
             yield f"{missing}{whose}", why.replace("RUN", shlex.quote(group.source))
 
 
-def _transfer_table(report: Report) -> Table | None:
-    return without_notes(narrow_table(report.transfer), report.warnings) if report.transfer else None
+def _model_table(report: Report) -> Table | None:
+    models = report.models
+    return without_notes(breakdown_table(models), report.warnings) if isinstance(models, Breakdown) else None
 
 
 @cache
