@@ -9,7 +9,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench clean
 
 help: ## list the targets
@@ -40,6 +40,9 @@ test-slow: $(READY) ## the tests marked slow
 
 test-harnesses: $(READY) ## install harnesses into a scratch directory, import their prompts, and run eight of them
 	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses
+
+test-formats: $(READY) ## install the newest releases whose logs the audit reads, and check that it reads them in full
+	RECOMPACT_TEST_FORMATS=1 $(BIN)/pytest -s tests/harnesses/test_newest_formats.py
 
 # torch is large, so it gets an environment of its own. A build without CUDA: TORCH='torch==VERSION+cpu'
 test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compressor on a tiny classifier

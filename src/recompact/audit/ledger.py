@@ -126,6 +126,7 @@ class Ledger:
             event.model or old.model,
             old.standing or event.standing,
             old.parent or event.parent,
+            event.score if event.score is not None else old.score,
         )
 
     def _take_message(self, event: Passage) -> None:
@@ -339,6 +340,7 @@ class Ledger:
             self._rewinds,
             scheme.name,
             self.tally,
+            score=info.score,
         )
 
 

@@ -172,7 +172,7 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
 
     out = console()
     out.print(words.scope(assessment), markup=False)
-    for text in words.answer(assessment):
+    for text in (*words.answer(assessment), *words.outcomes(assessment)):
         out.print(f"\n{text}", markup=False)
     for table in _tables(assessment, min(top, 10)):
         out.print()

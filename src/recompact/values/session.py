@@ -26,6 +26,7 @@ class Info:
     model: str = ""
     standing: Standing | None = None
     parent: str = ""  # the session that this one continues or was started by
+    score: float | None = None  # what a grader gave the session's outcome
 
 
 @dataclass(frozen=True, slots=True)

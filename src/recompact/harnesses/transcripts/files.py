@@ -10,7 +10,9 @@ import codecs
 import io
 import json
 import os
+import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +27,17 @@ try:
     import orjson
 except ImportError:  # an extra: twice as fast, otherwise the same
     orjson = None  # type: ignore[assignment]
+try:
+    import zstandard
+except ImportError:  # an extra: Inspect compresses its logs with it
+    zstandard = None  # type: ignore[assignment]
 
 LINE_LIMIT = 32 << 20  # bytes of one record; longer ones are images and other attachments
 DOCUMENT_LIMIT = 64 << 20  # bytes of a file that is one JSON value and so has to be held in memory
 MEMBERS_LIMIT = 5_000  # members of an archive
+SAMPLE_LIMIT = 256 << 20  # bytes of a sample that an archive holds in chunks
+WINDOW_LIMIT = 128 << 20  # bytes that zstd may need to look back
+ZSTD = 93  # the number of this method in ZIP archives
 ARCHIVE_LIMIT = 4 << 30  # bytes that all of its members may unpack to
 BLOCK = 1 << 20
 SAMPLE = 64  # records by which a format is recognised
@@ -283,22 +292,21 @@ def _members(path: Path) -> Iterator[RecordFile]:
     if unpacked > ARCHIVE_LIMIT:
         raise zipfile.BadZipFile(f"an archive that unpacks to {unpacked / 1e9:,.0f} GB")
     samples = [info for info in members if info.filename.startswith("samples/")]
+    chunked = {info.filename.removesuffix("/sample.json") for info in samples if info.filename.endswith("/sample.json")}
+    for prefix in sorted(chunked):
+        chunks = [info for info in samples if info.filename.startswith(f"{prefix}/")]
+        yield RecordFile(
+            path, prefix, sum(info.compress_size for info in chunks), _chunked_sample(path, prefix, chunks)
+        )
     for info in samples or members:
-        yield RecordFile(path, info.filename, info.compress_size, _member(path, info.filename))
+        if not any(info.filename.startswith(f"{prefix}/") for prefix in chunked):
+            yield RecordFile(path, info.filename, info.compress_size, _member(path, info))
 
 
-def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
+def _member(path: Path, info: zipfile.ZipInfo) -> Callable[[Tally], Iterator[Record]]:
     def read(tally: Tally) -> Iterator[Record]:
-        with zipfile.ZipFile(path) as archive:
-            try:
-                with in_utf8(archive.open(name)) as file:
-                    # The size that the archive declares is not trusted: at most this much is unpacked.
-                    data = file.read(DOCUMENT_LIMIT + 1)
-            except (NotImplementedError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-                raise Unreadable(f"member {name} cannot be unpacked ({error})") from None
-        if len(data) > DOCUMENT_LIMIT:
-            raise Unreadable(f"member {name} unpacks to more than {DOCUMENT_LIMIT / 1e6:,.0f} MB")
-        if name.endswith(".json"):
+        data = _unpack(path, info, DOCUMENT_LIMIT)
+        if info.filename.endswith(".json"):
             yield from _value(data, 1, tally)
             return
         for number, line in enumerate(data.split(b"\n"), 1):
@@ -306,6 +314,63 @@ def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
                 yield from _value(line, number, tally)
 
     return read
+
+
+def _chunked_sample(path: Path, prefix: str, chunks: list[zipfile.ZipInfo]) -> Callable[[Tally], Iterator[Record]]:
+    """A sample that Inspect wrote in chunks, put together: each is named after the index of its first item."""
+
+    def read(tally: Tally) -> Iterator[Record]:
+        if sum(info.file_size for info in chunks) > SAMPLE_LIMIT:
+            raise Unreadable(f"member {prefix} unpacks to more than {SAMPLE_LIMIT / 1e6:,.0f} MB")
+        named = {info.filename.removeprefix(f"{prefix}/"): info for info in chunks}
+        (_, shell), *_ = _value(_unpack(path, named["sample.json"], SAMPLE_LIMIT), 1, tally)
+        sequences: dict[str, list[Any]] = {"messages": [], "events": [], "attachments": []}
+        for sequence, entries in sequences.items():
+            starts = sorted(int(name[1]) for each in named if (name := re.fullmatch(rf"{sequence}/(\d+)\.json", each)))
+            for start in starts:
+                for _, values in _value(_unpack(path, named[f"{sequence}/{start}.json"], SAMPLE_LIMIT), 1, tally):
+                    entries.extend(values if isinstance(values, list) else ())
+        tally.records = 1
+        events_data = {"messages": sequences.pop("messages")}
+        yield 1, {**(shell if isinstance(shell, dict) else {}), **sequences, "events_data": events_data}
+
+    return read
+
+
+def _unpack(path: Path, info: zipfile.ZipInfo, limit: int) -> bytes:
+    """A member's bytes as UTF-8; the size that the archive declares is a limit, not a promise."""
+    most = min(limit, info.file_size)
+    try:
+        if info.compress_type == ZSTD and zstandard is not None:
+            with _open_zstd(path, info) as stream:
+                data = stream.read(most + 1)
+        else:
+            with zipfile.ZipFile(path) as archive, archive.open(info) as file:
+                data = file.read(most + 1)
+    except NotImplementedError as error:
+        why = "zstd: pip install 'recompact[audit]' reads it" if info.compress_type == ZSTD else str(error)
+        raise Unreadable(f"member {info.filename} cannot be unpacked ({why})") from None
+    except _BROKEN as error:
+        raise Unreadable(f"member {info.filename} cannot be unpacked ({error})") from None
+    if len(data) > most or info.file_size > limit:
+        raise Unreadable(f"member {info.filename} unpacks to more than {most / 1e6:,.0f} MB")
+    return in_utf8(io.BytesIO(data)).read()
+
+
+_BROKEN = (RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, struct.error) + (
+    (zstandard.ZstdError,) if zstandard is not None else ()
+)
+
+
+def _open_zstd(path: Path, info: zipfile.ZipInfo) -> IO[bytes]:
+    """A member by a method that `zipfile` knows only from Python 3.14 on. A stream may consist of several frames."""
+    with open(path, "rb") as file:
+        file.seek(info.header_offset + 26)  # the lengths of the local name and extra field, which go before the data
+        name, extra = struct.unpack("<HH", file.read(4))
+        file.seek(name + extra, os.SEEK_CUR)
+        packed = io.BytesIO(file.read(info.compress_size))
+    decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW_LIMIT)
+    return decompressor.stream_reader(packed, read_across_frames=True)
 
 
 def sample(file: RecordFile) -> list[Any]:

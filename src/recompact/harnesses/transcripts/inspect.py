@@ -5,7 +5,7 @@ A model event repeats its whole input, so what a compaction kept and wrote shows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +24,16 @@ from recompact.values.session import (
     Tally,
 )
 
-_ASIDE = frozenset(
-    [
-        "sample_init",
-        "sample_limit",
-        "sandbox",
-        "state",
-        "store",
-        "approval",
-        "input",
-        "logger",
-        "info",
-        "score",
-        "score_edit",
-        "subtask",
-        "step",
-        "span_begin",
-        "span_end",
-        "error",
-        "checkpoint",
-        "anchor",
-        "branch",
-        "interrupt",
-    ]
+# Events that say nothing about the conversation.
+_ASIDE = (
+    "sample_init sample_limit sandbox state store approval input logger info score score_edit subtask step span_begin "
+    "span_end error checkpoint anchor branch interrupt"
 )
 _ATTACHMENT = "attachment://"
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+NEWEST = 2  # version of the log format
+Resolve = Callable[[Any], Any]
+Message = tuple[Mapping[str, Any], str]  # as it is recorded, and its text
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -63,61 +48,131 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
     for _, document in records:
         log = mapping(document)
         task = text(mapping(log.get("eval")).get("task"))
+        if (number(log.get("version")) or 0) > NEWEST:
+            tally.notes[f"log of a version of Inspect's format newer than {NEWEST}: parts may be missed"] += 1
         for sample in items(log.get("samples")) or [log]:
             if not first:
                 yield NewSession()
             first = False
-            yield Info(text(mapping(sample).get("uuid")) or str(mapping(sample).get("id") or ""), project=task)
-            yield from _sample(mapping(sample), tally)
+            sample = mapping(sample)
+            yield Info(text(sample.get("uuid")) or str(sample.get("id") or ""), project=task, score=_score(sample))
+            yield from _sample(sample, tally)
+
+
+def _score(sample: Mapping[str, Any]) -> float | None:
+    """What the first scorer gave: a number, or Inspect's letters for correct, partial, incorrect and no answer."""
+    for score in mapping(sample.get("scores")).values():
+        value = mapping(score).get("value")
+        if isinstance(value, int | float):
+            return float(value)
+        return _GRADES.get(text(value))
+    return None
 
 
 def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
-    attachments = mapping(sample.get("attachments"))
+    resolve = _resolver(sample.get("attachments"))
+    pool = items(mapping(sample.get("events_data")).get("messages"))
+    events = [mapping(event) for event in items(sample.get("events"))]
     seen: set[str] = set()
+    shown: dict[str, str] = {}  # tool results by call, as the last request showed them
     compaction: tuple[int, Mapping[str, Any]] | None = None
-
-    def whole(value: Any) -> str:
-        said = content_text(value)
-        return text(attachments.get(said[len(_ATTACHMENT) :])) or said if said.startswith(_ATTACHMENT) else said
-
-    for place, event in enumerate(items(sample.get("events")), 1):
-        event = mapping(event)
+    for place, event in enumerate(events, 1):
         match text(event.get("event")):
             case "model":
-                inputs = [mapping(message) for message in items(event.get("input"))]
-                texts = {whole(message.get("content")): message for message in inputs}
+                if _writes_summary(events, place, pool, resolve):
+                    continue
+                inputs = [
+                    (mapping(each), content_text(resolve(mapping(each).get("content"))))
+                    for each in _inputs(event, pool)
+                ]
                 if compaction is not None:
-                    new = [
-                        said for said, message in texts.items() if said not in seen and message.get("role") != "tool"
-                    ]
-                    yield _compaction(*compaction, inputs, new)
+                    yield _compaction(*compaction, inputs, seen, shown)
                     compaction = None
-                for said, message in texts.items():
-                    if message.get("role") == "user" and said not in seen:
+                for message, said in inputs:
+                    if message.get("role") == "user" and said not in seen and not _is_summary(message):
                         yield Passage("user", said, line=place)
-                seen |= set(texts)
-                yield from _answer(place, event, seen, whole)
+                    seen.add(said)
+                shown = {
+                    text(message.get("tool_call_id")): said for message, said in inputs if message.get("role") == "tool"
+                }
+                yield from _answer(place, event, seen, resolve)
             case "tool":
                 call = text(event.get("id"))
-                given = mapping(event.get("arguments"))
-                yield Call(call, text(event.get("function")), given, "", "", call, place)
+                yield Call(
+                    call, text(event.get("function")), mapping(resolve(event.get("arguments"))), "", "", call, place
+                )
                 failed = event.get("error") is not None
-                said = whole(event.get("result")) or text(mapping(event.get("error")).get("message"))
+                said = content_text(resolve(event.get("result"))) or text(mapping(event.get("error")).get("message"))
                 yield Result(call, said, failed, call, place)
             case "compaction":
                 compaction = (place, event)
             case kind:
-                if kind not in _ASIDE:
+                if kind not in _ASIDE.split():
                     tally.unknown[kind[:60] or "(no type)"] += 1
     if compaction is not None:
-        yield _compaction(*compaction, [], [])
+        yield _compaction(*compaction, [], seen, shown)
 
 
-def _answer(place: int, event: Mapping[str, Any], seen: set[str], whole: Any) -> Iterator[Event]:
-    output = mapping(event.get("output"))
+def _resolver(attachments: Any) -> Resolve:
+    """Puts long texts back where events refer to them: by hash, or by index in a sample that is stored in chunks."""
+
+    def resolve(value: Any) -> Any:
+        if isinstance(value, str) and value.startswith(_ATTACHMENT):
+            name = value[len(_ATTACHMENT) :]
+            if isinstance(attachments, dict):
+                return attachments.get(name, value)
+            numbered = isinstance(attachments, list) and name.isdecimal() and len(name) < 10
+            return attachments[int(name)] if numbered and int(name) < len(attachments) else value
+        if isinstance(value, list):
+            return [resolve(each) for each in value]
+        if isinstance(value, dict):
+            return {key: resolve(each) for key, each in value.items()}
+        return value
+
+    return resolve
+
+
+def _inputs(event: Mapping[str, Any], pool: list[Any]) -> list[Any]:
+    """The messages of a request: in the event itself or, in newer logs, in ranges of the sample's messages."""
+    if inputs := items(event.get("input")):
+        return inputs
+    ranges = [pair for pair in items(event.get("input_refs")) if isinstance(pair, list) and len(pair) == 2]
+    return [message for start, end in ranges if number(start) is not None for message in pool[start:end]]
+
+
+def _writes_summary(events: list[Mapping[str, Any]], place: int, pool: list[Any], resolve: Resolve) -> bool:
+    """Whether the request at this place is the compaction's own: a compaction comes next, and the request after that
+    shows what was answered here."""
+    choices = [mapping(mapping(choice).get("message")) for choice in items(_output(events[place - 1]).get("choices"))]
+    if not choices or choices[0].get("tool_calls"):
+        return False
+    following = [event for event in events[place : place + 20] if event.get("event") not in _ASIDE.split()]
+    if not following or (following[0].get("event"), following[0].get("type")) != ("compaction", "summary"):
+        return False
+    answer = content_text(resolve(choices[0].get("content"))).strip()
+    after = next((event for event in following if event.get("event") == "model"), {})
+    messages = [mapping(message) for message in _inputs(after, pool)]
+    shown = (content_text(resolve(message.get("content"))) for message in messages if message.get("role") == "user")
+    return any(_is_summary(message) for message in messages) or bool(answer and any(answer in said for said in shown))
+
+
+def _output(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(event.get("output"))
+
+
+def _results(inputs: list[Message]) -> dict[str, str]:
+    return {text(message.get("tool_call_id")): said for message, said in inputs if message.get("role") == "tool"}
+
+
+def _is_summary(message: Mapping[str, Any]) -> bool:
+    return mapping(message.get("metadata")).get("summary") is True
+
+
+def _answer(place: int, event: Mapping[str, Any], seen: set[str], resolve: Resolve) -> Iterator[Event]:
+    output = _output(event)
     yield Info(model=text(event.get("model")))
     for choice in items(output.get("choices"))[:1]:
-        said = whole(mapping(mapping(choice).get("message")).get("content"))
+        said = content_text(resolve(mapping(mapping(choice).get("message")).get("content")))
         seen.add(said)
         yield Passage("assistant", said, line=place)
     if tokens := number(mapping(output.get("usage")).get("total_tokens")):
@@ -125,17 +180,25 @@ def _answer(place: int, event: Mapping[str, Any], seen: set[str], whole: Any) ->
 
 
 def _compaction(
-    place: int, event: Mapping[str, Any], inputs: list[Mapping[str, Any]], new: list[str]
+    place: int,
+    event: Mapping[str, Any],
+    inputs: list[Message],
+    seen: set[str],
+    shown: Mapping[str, str],
 ) -> CompactionEvent:
-    kept = frozenset(text(message.get("tool_call_id")) for message in inputs if message.get("role") == "tool")
-    summary = "\n".join(filter(None, new)) or None
+    """A compaction, from the first request after it: results that it shows unchanged are kept, and its summary is
+    marked, or in older logs the only text that is new."""
+    kept = frozenset(call for call, said in _results(inputs).items() if shown.get(call, said) == said)
+    marked = [said for message, said in inputs if _is_summary(message)]
+    new = [said for message, said in inputs if said not in seen and message.get("role") != "tool"]
+    summary = "\n".join(filter(None, marked or new)) or None
     return CompactionEvent(
         KeptKeys(kept - {""}),
         summary,
         kind="summary" if event.get("type") in ("summary", None) or summary else "clearing",
         tokens_before=number(event.get("tokens_before")),
         tokens_after=number(event.get("tokens_after")),
-        trigger=text(event.get("source")),
+        trigger=text(mapping(event.get("metadata")).get("trigger")) or text(event.get("source")),
         identity=text(event.get("uuid")),
         line=place,
     )

@@ -21,6 +21,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
     return {
         "scope": words.scope(assessment),
         "answer": list(words.answer(assessment)),
+        "outcomes": list(words.outcomes(assessment)),
         "observational": list(words.OBSERVATIONAL),
         "worth_of_the_score": list(sentences(recorded_worth())),
         "sessions": len(findings.sessions),
@@ -70,6 +71,7 @@ def _plain_ranked(each: RankedCompaction) -> dict[str, Any]:
         "project": safe_line(session.project),
         "session": safe_line(session.id),
         "standing": session.standing,
+        "session_score": session.score,
         "file": safe_line(str(session.path), 1000) + (f"/{safe_line(session.member)}" if session.member else ""),
         "line": compaction.line,
         "kind": compaction.kind,

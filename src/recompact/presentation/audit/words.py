@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.intervals import LEAST, SessionMean
@@ -101,6 +102,18 @@ def answer(assessment: Assessment) -> Iterator[str]:
             f"Text fetched again does not separate compactions from placebo points here ({figures}): it is not shown "
             "as harm."
         )
+
+
+def outcomes(assessment: Assessment) -> Iterator[str]:
+    """Scores of sessions with and without compactions, where the files have scores."""
+    means = []
+    for name, compacted in (("with a compaction", True), ("without one", False)):
+        sessions = [each for each in assessment.findings.sessions if bool(each.compactions) is compacted]
+        if scores := [each.score for each in sessions if each.score is not None]:
+            means.append(f"{fmean(scores):.2f} for {quantity(len(scores), 'session')} {name}")
+    if means:
+        reason = "; longer tasks compact more often, so this is no comparison of like with like" * (len(means) > 1)
+        yield f"Mean score: {', '.join(means)}{reason}."
 
 
 def verdict(contrast: Contrast) -> str:
