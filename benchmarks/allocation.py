@@ -25,7 +25,6 @@ from random import Random
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import audited_tilts, trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
 from recompact.attribution.detection import selected_by_all
 from recompact.attribution.effects import hazard_and_burden
@@ -34,6 +33,7 @@ from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import PAPER
 from recompact.attribution.prior import Tilt
 from recompact.attribution.racing import DEFAULT, Racing
+from recompact.attribution.registry import audited_tilts, trajectory_facts
 from recompact.attribution.uniform import Uniform
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

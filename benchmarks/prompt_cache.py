@@ -34,8 +34,8 @@ from typing import Any
 from unittest import mock
 
 from recompact.attribution.agenda import DrawAgenda
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cached_input import cached_input, share_text
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.engine.assembly import open_study

@@ -30,6 +30,8 @@ acme-reader = acme_agents:Reader
 acme-last = acme_agents:KeepLast
 [recompact.methods]
 acme-always = acme_agents:always
+[recompact.allocations]
+acme-last-one = acme_agents:Last
 """
 
 
@@ -88,7 +90,7 @@ def test_all_four_from_a_file(place: Path) -> None:
 
 def test_all_four_from_an_installed_package(installed: Path) -> None:
     names = {"mine.py:suite": "acme-pages", "mine.py:Reader": "acme-reader"}
-    names |= {"mine.py:KeepLast": "acme-last", "mine.py:always": "acme-always"}
+    names |= {"mine.py:KeepLast": "acme-last", "mine.py:always": "acme-always", "mine.py:Last": "acme-last-one"}
     text = CONFIG
     for old, new in names.items():
         text = text.replace(old, new)

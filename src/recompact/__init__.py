@@ -13,6 +13,7 @@ from recompact.version import __version__ as __version__
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
     from recompact.agents.function import LoopEnded as LoopEnded, agent_suite as agent_suite
+    from recompact.attribution.allocation import Allocation as Allocation
     from recompact.attribution.findings import findings as findings
     from recompact.attribution.verify import verify as verify
     from recompact.compressors.fifo import Fifo as Fifo
@@ -74,7 +75,12 @@ if TYPE_CHECKING:
         user as user,
     )
     from recompact.values.context import Context as Context, Summary as Summary, Turn as Turn
-    from recompact.values.outcome import BoundaryId as BoundaryId, Outcome as Outcome, Outcomes as Outcomes
+    from recompact.values.outcome import (
+        BoundaryId as BoundaryId,
+        Draw as Draw,
+        Outcome as Outcome,
+        Outcomes as Outcomes,
+    )
     from recompact.values.progress import Progress as Progress
     from recompact.values.template import Template as Template, default_template as default_template
     from recompact.values.tokens import counter as counter
@@ -88,6 +94,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Action": "values.trajectory",
     "Agent": "engine.rollout",
+    "Allocation": "attribution.allocation",
     "Arm": "evaluation.arms",
     "Boundary": "values.trajectory",
     "BoundaryId": "values.outcome",
@@ -103,6 +110,7 @@ _PUBLIC = {
     "Config": "engine.config",
     "Context": "values.context",
     "Decoding": "values.chat",
+    "Draw": "values.outcome",
     "Endpoint": "models.endpoint",
     "Environment": "environments.protocol",
     "EnvironmentFailed": "environments.protocol",

@@ -211,7 +211,7 @@ def test_the_allocation_can_be_given_on_the_command_line(home: Path) -> None:
         assert settings_of(store).allocation == "halving"  # what was paid for was thrown away, as asked
     wrong = recompact("adapt", "mine.toml", "--allocation", "all", "--until", "verify", cwd=home)
     assert wrong.returncode == 2
-    assert "is no allocation" in wrong.stderr
+    assert "no allocation 'all'" in wrong.stderr
 
 
 @pytest.mark.parametrize(("begin", "stays"), [("collect", set()), ("verify", {"feedback", "replay"})])

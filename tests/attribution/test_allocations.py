@@ -9,10 +9,12 @@ from hypothesis import given, settings, strategies as st
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
 from recompact.attribution.effects import compaction_helped, effect_of, first_draws, harm_score, hazard_and_burden
+from recompact.attribution.first_harm import FirstHarm
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.pool import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
+from recompact.attribution.subsets import Position, Random as RandomShare
 from recompact.attribution.uniform import Uniform
 from recompact.values.outcome import ARMS, NO_COPIES, BoundaryId, Draw, Outcome, Outcomes, without_copies
 
@@ -192,6 +194,40 @@ class TestRacing:
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
+class TestControls:
+    """Allocations that the adaptive ones are compared with."""
+
+    def test_position_looks_at_the_first_ones_of_each_trajectory(self) -> None:
+        ids = [BoundaryId(unit, index) for unit in ("a", "b") for index in (1, 2, 3)]
+        pool = {id: outcomes(LOST, LOST) for id in ids}
+        sampled = sample(Position(2, first=2), pool)
+        assert list(sampled.retained) == [id for id in ids if id.index <= 2]
+        assert sampled.continuations == Position(2, first=2).most_draws(sampled.outcomes) == 16
+
+    @given(st.integers(1, 30), st.integers(0, 9), st.floats(0.1, 1.0))
+    def test_random_looks_at_that_share_and_does_not_depend_on_outcomes(
+        self, boundaries: int, seed: int, share: float
+    ) -> None:
+        start = {boundary(n): Outcomes() for n in range(boundaries)}
+        allocation = RandomShare(1, share=share, seed=seed)
+        chosen = {draw.boundary for draw in allocation.due(start)}
+        assert len(chosen) == round(share * boundaries)
+        known = sample(allocation, {id: outcomes(LOST) for id in start})
+        assert set(known.retained) == chosen
+
+    def test_random_draws_other_lots_with_another_seed(self) -> None:
+        start = {boundary(n): Outcomes() for n in range(10)}
+        assert len({tuple(RandomShare(1, seed=seed).due(start)) for seed in range(10)}) > 1
+
+    def test_first_harm_stops_where_success_was_lost(self) -> None:
+        one = {BoundaryId("a", n): outcomes(*[pair] * 3) for n, pair in enumerate((LONG, LOST, LOST), 1)}
+        two = {BoundaryId("b", n): outcomes(*[GOOD] * 3) for n in (1, 2)}
+        sampled = sample(FirstHarm(), one | two)
+        assert list(sampled.retained) == [BoundaryId("a", 2)]  # the first one only added steps, the third is not tried
+        assert sampled.continuations == 6 * 4 < FirstHarm().most_draws(sampled.outcomes)
+        assert FirstHarm().judge(sampled.outcomes)[BoundaryId("a", 1)] == "stopped early"
+
+
 class TestJudgement:
     """What an allocation says of each boundary, besides what it retains."""
 
@@ -204,7 +240,7 @@ class TestJudgement:
 
     def test_one_that_helped_is_neither_retained_nor_stopped_early(self) -> None:
         known = {boundary(1): outcomes(*[(0, 5, 1, 30)] * 3), boundary(2): outcomes(*[GOOD] * 3)}
-        assert Uniform(3).judge(known) == {boundary(1): "helped", boundary(2): "below the thresholds"}
+        assert Uniform(3).judge(known) == {boundary(1): "helped", boundary(2): "not harmful"}
 
     def test_one_without_draws_in_both_arms_has_none(self) -> None:
         known = {boundary(1): Outcomes(arm((1, 5))), boundary(2): outcomes(LOST)}
@@ -212,7 +248,7 @@ class TestJudgement:
 
     def test_later_draws_can_contradict_those_that_decided(self) -> None:
         known = {boundary(1): outcomes(GOOD, LOST, LOST), boundary(2): outcomes(LOST, GOOD, GOOD)}
-        assert Uniform(1).judge(known) == {boundary(1): "stopped early", boundary(2): "retained"}
+        assert Uniform(1).judge(known) == {boundary(1): "not by the rule", boundary(2): "retained"}
 
     @pytest.mark.parametrize("allocation", [Uniform(3), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
     def test_copies_cannot_show_that_a_compaction_helped(self, allocation: Allocation) -> None:
@@ -236,11 +272,14 @@ class TestJudgement:
             effect = effect_of(own)
             assert effect is not None
             assert effect.helped == (judged[id] == "helped")
-            if judged[id] in ("stopped early", "below the thresholds"):
-                assert effect.selected == (judged[id] == "stopped early")
+            if judged[id] not in ("retained", "helped"):
+                assert effect.selected == (judged[id] != "not harmful")
 
 
-ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))]
+ALLOCATIONS: list[Allocation] = [
+    *(Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))),
+    *(Position(), RandomShare(), FirstHarm()),
+]
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,11 +13,11 @@ from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
-from recompact.attribution.allocation_parser import trajectory_facts
 from recompact.attribution.chained import Chained, Segment, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
+from recompact.attribution.registry import trajectory_facts
 from recompact.attribution.uniform import Uniform
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

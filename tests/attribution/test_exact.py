@@ -15,7 +15,6 @@ from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.engine.config import VerifyConfig
 from recompact.values.outcome import Outcome, Outcomes, exact
 
 
@@ -79,7 +78,7 @@ PAPER_TABLE = {133: 464, 198: 694, 214: 750, 298: 1042, 200: 700, 204: 714}
 
 def test_the_papers_rollout_table_in_all_six_rows() -> None:
     assert {n: rollouts(n) for n in PAPER_TABLE} == PAPER_TABLE
-    assert VerifyConfig().half == "even"
+    assert Halving().half == "even"
     for n, expected in PAPER_TABLE.items():
         assert sample(Halving(), random_pool(n, 3, seed=n)).continuations == expected
     assert (rollouts(133, half="up"), rollouts(298, half="up")) == (468, 1044)

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of
@@ -17,6 +16,7 @@ from recompact.attribution.findings import by_id, findings, priors_of
 from recompact.attribution.further_draws import PostOnly
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_draws, further_outcomes
 from recompact.attribution.racing import Racing
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.engine.config import VerifyConfig

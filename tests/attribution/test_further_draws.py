@@ -12,7 +12,6 @@ import pytest
 from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, books, study_of
 
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
 from recompact.attribution.findings import findings, priors_of
@@ -20,6 +19,7 @@ from recompact.attribution.further_draws import PostOnly, make_further_draws
 from recompact.attribution.further_records import Purpose, further_draws, further_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import probability_harmful
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest, outcomes_in, settings_of, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,14 +106,11 @@ def test_only_draws_that_the_environment_broke_are_made_anew(store: Store) -> No
     assert retry_left_out(store) == 0
 
 
-def test_settings_are_the_defaults_until_a_run_was_verified_and_old_runs_rounded_up(store: Store) -> None:
+def test_settings_are_the_defaults_until_a_run_was_verified(store: Store) -> None:
     assert settings_of(store) == VerifyConfig()
-    chosen = VerifyConfig(0.25, 3.0, "racing", half="even")
+    chosen = VerifyConfig(0.25, 3.0, "racing", {"prior": "audit"})
     begin(store, verified=chosen)
     assert settings_of(store) == chosen
-    before = {key: value for key, value in asdict(chosen).items() if key != "half"}
-    store.set_metadata(replace(store.metadata, verified=before))
-    assert settings_of(store) == replace(chosen, half="up")
 
 
 def test_the_digest_tells_runs_apart_but_not_how_far_a_boundary_came_that_was_left_out(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from commands import recompact
 from hypothesis import given, settings, strategies as st
 
-from recompact.attribution.allocation_parser import allocation_of, audited_tilts
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.prior import UNTILTED, Tilt, published_prior, tilt_prior
 from recompact.attribution.racing import Racing
+from recompact.attribution.registry import allocation_of, audited_tilts
 from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.odds import OddsModel, Weight
 from recompact.audit.runs import audit_run
@@ -96,7 +96,7 @@ def test_odds_without_weights_say_nothing() -> None:
 def test_the_prior_of_the_audit_is_in_force_only_where_it_is_asked_for(run: Path, tmp_path: Path) -> None:
     with Store.read(run) as store:
         plain = allocation_of(store, VerifyConfig(allocation="racing"))
-        audited = allocation_of(store, VerifyConfig(allocation="racing", prior="audit"))
+        audited = allocation_of(store, VerifyConfig(allocation="racing", options={"prior": "audit"}))
         tilts = audited_tilts(store)
         rows = boundary_rows(store)
         scored = assess(audit_run(store)).scored
@@ -108,10 +108,10 @@ def test_the_prior_of_the_audit_is_in_force_only_where_it_is_asked_for(run: Path
     assert len({tilt.burden for tilt in tilts.values()}) > 1 or not recorded_worth().burden_odds.weights
     assert scored
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text('[verify]\nallocation = "halving"\nprior = "audit"\n')
+    wrong.write_text('[verify]\nallocation = "halving"\noptions = { prior = "audit" }\n')
     done = recompact("check", wrong)
     assert done.returncode != 0
-    assert "is for racing" in done.stdout + done.stderr
+    assert "[verify.options] prior" in done.stderr
 
 
 draws = st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=4)

@@ -52,7 +52,7 @@ method = "par"
         "line 10: [models.m] base_url = 'localhost:8000/v1' must begin with http:// or https://",
         "line 12: [agent] model = 'nobody' is not among the models",
         "line 15: [compressor] template: ",
-        "line 17: [verify] allocation = 'guess'",
+        "line 17: [verify] allocation: there is no allocation 'guess'",
         "line 19: [adapt] method: there is no method 'par'",
     ):
         assert sum(problem.startswith(words) for problem in problems) == 1, (words, problems)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from recompact.adaptation.choice import choose
 from recompact.adaptation.registry import method_of
+from recompact.attribution.registry import allocation_named, with_allocation
 from recompact.attribution.verify import settings_of, verify
 from recompact.engine.collection import collect
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
@@ -45,8 +46,12 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
     stages = STAGES[: STAGES.index(until) + 1]
     method = method_of(study)
     proposal, selection = Proposal(()), None
+    effects = "verify" in stages and method.needs_effects
+    if effects:
+        # A mistake in it must not cost step 1.
+        allocation_named(verifying(study, allocation).config.verify, directory=study.config.directory)
     await collect(study)  # step 1
-    if "verify" in stages and method.needs_effects:
+    if effects:
         await verify(verifying(study, allocation))  # step 2
     if "revise" in stages:
         proposal = Proposal.of(await method.propose(study))  # step 3
@@ -68,7 +73,7 @@ def verifying(study: Study, allocation: str | None = None) -> Study:
     config = study.config
     settings = settings_of(study.store, config.verify)
     if allocation is not None:
-        settings = replace(config.verify, allocation=allocation)
+        settings = with_allocation(config.verify, allocation)
     return replace(study, config=replace(config, verify=settings))
 
 

@@ -21,8 +21,8 @@ from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import ask, optimizer_of
 from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks, runs_of
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.forecast import forecast
+from recompact.attribution.registry import allocation_of
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.config import Count
 from recompact.engine.execution.executor import Unit

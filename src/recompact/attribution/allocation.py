@@ -25,9 +25,10 @@ from recompact.attribution.prior import LearnedPriors, Prior, Tilt, learn_priors
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcomes, without_copies
 from recompact.values.trajectory import Ending
 
-Judgement = Literal["retained", "stopped early", "below the thresholds", "helped"]
-"""What an allocation makes of a boundary: harmful after the draws that it gives; not retained, although the estimate of
-the draws that there are reaches a threshold; harmless by its estimate; or clearly better off with the compaction."""
+Judgement = Literal["retained", "stopped early", "not by the rule", "not harmful", "helped"]
+"""What an allocation makes of a boundary. Where the estimate of all draws reaches a threshold: `retained`; `stopped
+early`, since it gave the boundary fewer draws than its rule asks for; `not by the rule`, which goes by the first draws
+or by probability. Otherwise `not harmful`, or the compaction clearly `helped`."""
 
 
 @dataclass(frozen=True)
@@ -142,17 +143,19 @@ class Allocation(ABC):
         """What becomes of each boundary that has draws in both arms, once nothing is due any more; the retained ones
         come first, most harmful first."""
         judgements: dict[BoundaryId, Judgement] = dict.fromkeys(self.retained(outcomes, copied, priors), "retained")
-        for boundary, own in judged_outcomes(self, outcomes, copied).items():
-            if boundary not in judgements and own.pre and own.post:
-                judgements[boundary] = self._standing(own)
+        seen = self.seen(outcomes)
+        complete = {id for id in self.finalists(seen) if self._deciding(seen[id]).pre}
+        for boundary, own in without_copies(seen, copied).items():
+            if boundary in judgements or not (own.pre and own.post):
+                continue
+            effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
+            if is_helped(own):
+                judgements[boundary] = "helped"
+            elif channel_of(*effect, self.thresholds) == "none":
+                judgements[boundary] = "not harmful"
+            else:
+                judgements[boundary] = "not by the rule" if boundary in complete else "stopped early"
         return judgements
-
-    def _standing(self, own: Outcomes) -> Judgement:
-        """What the estimate of all draws says of a boundary that is not retained."""
-        if is_helped(own):
-            return "helped"
-        effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
-        return "below the thresholds" if channel_of(*effect, self.thresholds) == "none" else "stopped early"
 
     def seen(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
         """The outcomes that it judges by: those that were drawn, and what it reads off the trajectories."""

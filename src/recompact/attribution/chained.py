@@ -7,7 +7,7 @@ step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem. `Chained` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
@@ -91,6 +91,9 @@ class Chained(Allocation):
         priors: LearnedPriors | None = None,
     ) -> Sequence[BoundaryId]:
         return self.inner.retained(with_chained(outcomes, self.links), copied, priors)
+
+    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Collection[BoundaryId]:
+        return self.inner.finalists(outcomes)
 
     @property
     def thresholds(self) -> Thresholds:

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from recompact.attribution.allocation import judged_outcomes
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions

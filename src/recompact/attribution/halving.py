@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.models.journal import seed_of
+from recompact.registry import Limit
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 Half = Literal["up", "even"]
@@ -29,7 +30,7 @@ class Halving(Allocation):
     of the paper's cost table, or rounded up (468 instead of 464 for 133 boundaries, 1,044 instead of 1,042 for 298).
     """
 
-    rounds: int = 3
+    rounds: Annotated[int, Limit(ge=1)] = 3
     thresholds: Thresholds = PAPER
     seed: int = 0
     half: Half = "even"
@@ -56,7 +57,8 @@ class Halving(Allocation):
 
     @property
     def description(self) -> str:
-        return "one in either context for all, another for the worse half, a third for the worse half of those"
+        further = ["another for the worse half", *["one more for the worse half of those"] * (self.rounds - 2)]
+        return ", ".join(("one in either context for all", *further[: self.rounds - 1]))
 
     def rule(self, most_draws: int = 0) -> str:
         return f"{self.thresholds} by the estimate after all rounds"

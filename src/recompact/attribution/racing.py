@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
-from recompact.attribution.allocation import Allocation, in_turn
+from recompact.attribution.allocation import Allocation, RunFacts, in_turn
 from recompact.attribution.posterior import (
     PAPER,
     Lengths,
@@ -124,6 +125,16 @@ class Racing(Allocation):
     def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
         """The prior of one boundary."""
         return tilt_prior(usual, self.tilts.get(boundary, UNTILTED))
+
+
+def racing(thresholds: Thresholds, run: RunFacts, prior: Literal["published", "audit"] = "published") -> Racing:
+    """Racing in a run, from the published prior or from what an audit of its trajectories shows."""
+    remaining = {
+        BoundaryId(each.unit, index): run.step_limit - step
+        for each in run.trajectories
+        for index, step in enumerate(each.boundaries, 1)
+    }
+    return Racing(StoppingRule(thresholds), remaining, run.audited_tilts() if prior == "audit" else {})
 
 
 ArmDraws = tuple[tuple[float, int], ...]

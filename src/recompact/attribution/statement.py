@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_named, allocation_of
 from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings, priors_of
 from recompact.attribution.further_records import further_outcomes
+from recompact.attribution.registry import allocation_of, describe_allocation
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
@@ -80,7 +80,7 @@ class Statement:
     @property
     def draws_of_rule(self) -> int | None:
         """How many draws of each arm decide; None where all do."""
-        return allocation_named(self.settings).deciding_draws
+        return describe_allocation(self.settings).deciding_draws
 
     @property
     def rests_on_more(self) -> bool:
@@ -90,7 +90,7 @@ class Statement:
     @property
     def rule(self) -> str:
         """The rule by which a boundary is retained."""
-        allocation = allocation_named(self.settings)
+        allocation = describe_allocation(self.settings)
         return f"{allocation.rule(self.most_draws)}, {allocation.name}"
 
     @property

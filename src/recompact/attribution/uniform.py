@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from recompact.attribution.allocation import Allocation, draws_at_most, in_turn
 from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.registry import Limit
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 
@@ -14,7 +16,7 @@ from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 class Uniform(Allocation):
     """`draws` (m) in each arm of every boundary. Those whose estimates reach a threshold are retained."""
 
-    draws: int = 3
+    draws: Annotated[int, Limit(ge=1)] = 3
     thresholds: Thresholds = PAPER
 
     @property
@@ -24,10 +26,10 @@ class Uniform(Allocation):
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         return in_turn(
             Draw(boundary, arm, number)
-            for boundary, own in outcomes.items()
+            for boundary in self.finalists(outcomes)
             for arm in ARMS
             for number in range(self.draws)
-            if number not in own.of(arm)
+            if number not in outcomes[boundary].of(arm)
         )
 
     @property
@@ -39,4 +41,5 @@ class Uniform(Allocation):
         return "every boundary gets the same number"
 
     def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
-        return draws_at_most(2 * self.draws, outcomes)
+        chosen = set(self.finalists(outcomes))
+        return sum(draws_at_most(2 * self.draws * (id in chosen), {id: own}) for id, own in outcomes.items())

@@ -14,9 +14,9 @@ from statistics import fmean
 
 from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.determinism import copied_arms
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.turns import draws_at_once
 from recompact.engine.collection import unit_of
 from recompact.engine.config import VerifyConfig
@@ -241,8 +241,7 @@ def retry_left_out(store: Store) -> int:
 def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
     """How the run was last verified; where it has not been yet, these settings, or the defaults."""
     verified = store.metadata.verified
-    # Runs that do not say how they rounded are older than the choice: halves were rounded up.
-    return VerifyConfig(**{"half": "up", **verified}) if verified else otherwise or VerifyConfig()
+    return VerifyConfig(**verified) if verified else otherwise or VerifyConfig()
 
 
 def digest(store: Store) -> str:

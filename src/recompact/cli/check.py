@@ -70,6 +70,7 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     the config lacks the keys that they are about."""
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
+    from recompact.attribution.registry import allocation_in
     from recompact.engine.assembly import compressor_in
     from recompact.engine.config_parser import unknown_models
     from recompact.engine.store.runs import run_path
@@ -86,6 +87,8 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
         )
     with _noting(problems):
         compressor_in(config)
+    with _noting(problems):
+        allocation_in(config)
     with _noting(problems):
         method_in(config)
     problems += asyncio.run(_model_problems(config, [*earlier, *problems]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recompact.attribution.registry import allocation_names
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option, this_command
 from recompact.values.texts import command_line, quantity
@@ -30,7 +31,7 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.argument("run", metavar="RUN|CONFIG")
 @run_option("the config's file name, where a CONFIG is given", "name")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
-@click.option("--allocation", help="How draws are spent: halving, uniform:N, racing, chained or chained:racing.")
+@click.option("--allocation", help=f"How draws are spent: {allocation_names()}.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
 @click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")
 @click.option("--confirm", type=click.IntRange(min=1), help="Then N fresh pairs at each retained boundary.")
@@ -131,16 +132,17 @@ def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]
 def _verifying(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
     """The config with the settings that apply. Draws `beside` a verification go by those of the run's own, if it has
     one, so that asking for them does not change what was verified."""
+    from recompact.attribution.registry import with_allocation
     from recompact.attribution.verify import settings_of
 
     if allocation:
-        return replace(config, verify=replace(config.verify, allocation=allocation))
+        return replace(config, verify=with_allocation(config.verify, allocation))
     return replace(config, verify=settings_of(store, config.verify)) if beside else config
 
 
 def _forecast(store: Store, config: Config) -> Forecast:
-    from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.forecast import forecast
+    from recompact.attribution.registry import allocation_of
 
     return forecast(store, allocation_of(store, config.verify))
 
@@ -174,9 +176,9 @@ async def _verify(
 
 async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
-    from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.chained import without_chaining
     from recompact.attribution.further_draws import make_further_draws
+    from recompact.attribution.registry import allocation_of
     from recompact.attribution.verify import outcomes_in
     from recompact.cli.progress import watch
     from recompact.engine.assembly import open_study

@@ -34,10 +34,6 @@ Threshold = Annotated[float, Gt(0)]
 Amount = Annotated[float, Ge(0), Lt(math.inf)]
 Share = Annotated[float, Ge(0), Le(1)]
 
-ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
-ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
-"""Ways to spend draws: the names as a pattern, and in words."""
-
 TEMPERATURE, TOP_P, EFFORT = "sampling temperature", "sampling by mass", "how much the model reasons, in its own words"
 
 DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimizer": "sim-optimizer"}
@@ -216,9 +212,10 @@ class VerifyConfig:
 
     hazard: Threshold = key(0.5, "success lost from which a compaction is harmful")
     burden: Threshold = key(5.0, "steps added from which a compaction is harmful")
-    allocation: str = key("halving", f"how draws are spent: {ALLOCATIONS}")
-    prior: Literal["published", "audit"] = key("published", "racing only; audit: start from what trajectories show")
-    half: Literal["even", "up"] = key("even", "how halving rounds half of an odd number; even as in the paper's table")
+    allocation: str = key(
+        "halving", "how draws are spent: halving, uniform:N, racing, … or file.py:name; chained: before any of them"
+    )
+    options: dict[str, Any] = key({}, "options of that allocation")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recompact.agents.profiles import PROFILES
-from recompact.engine.config import ALLOCATION, ALLOCATIONS, Config, ConfigError, Tables
+from recompact.engine.config import Config, ConfigError, Tables
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.loading import HOSTS
 from recompact.errors import InputError
@@ -156,11 +156,7 @@ def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, .
 
 def _contradictions(config: Config, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """What the types of the keys cannot show: the key, and what is wrong with it."""
-    suite, agent, verify, compressor = config.suite, config.agent, config.verify, config.compressor
-    if not re.fullmatch(ALLOCATION, verify.allocation):
-        yield ("verify", "allocation"), f" = {verify.allocation!r} must be {ALLOCATIONS}"
-    if verify.prior == "audit" and not verify.allocation.endswith("racing"):
-        yield ("verify", "prior"), ' = "audit" is for racing: set allocation = "racing" or "chained:racing"'
+    suite, agent, compressor = config.suite, config.agent, config.compressor
     if compressor.rendering == "appended" and compressor.scope != "prefix":
         yield ("compressor", "rendering"), ' = "appended" shows the prefix: set scope = "prefix"'
     if agent.external and suite.use != "workspace":

@@ -12,13 +12,13 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.findings import priors_of
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.registry import allocation_of
 from recompact.attribution.verify import outcomes_in, says_nothing, settings_of
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit

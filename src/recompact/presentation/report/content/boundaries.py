@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_named
 from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.effects import Effect
 from recompact.attribution.findings import Finding, Findings, effect_numbers
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.registry import describe_allocation
 from recompact.presentation.report.content.harm import is_harmful, with_effect
 from recompact.values.tables import Column, Number, Row, Table, columns, format_signed
 
@@ -60,7 +60,7 @@ def boundary_table(findings: Findings) -> Table:
     if any(f.confirmed for f in known[:LISTED]):
         notes.append("H, B and draws of a boundary that has fresh pairs are of those alone, its P(harmful) is not.")
     meaning = "P(harmful) is the probability, after the draws of the verification, that H or B reaches its threshold."
-    if allocation_named(findings.settings).by_probability:
+    if describe_allocation(findings.settings).by_probability:
         notes.append(f"{meaning} The verdict goes by it.")
     else:
         notes.append(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recompact.attribution.allocation_parser import allocation_named
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.registry import describe_allocation
 from recompact.attribution.statement import Statement, statement_of
 from recompact.engine.config import VerifyConfig
 from recompact.presentation.report.content.answer import Claim
@@ -111,7 +111,7 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
 
 def _meaning(harm: Harm) -> str:
     """What H, B and harmful are, and how draws were spent."""
-    allocation = allocation_named(harm.settings)
+    allocation = describe_allocation(harm.settings)
     surely = "more probably than not" if allocation.by_probability and harm.settled else "by its estimates"
     how = f": {allocation.description}" * bool(allocation.description)
     return (

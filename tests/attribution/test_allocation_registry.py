@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attribution_support import arm, boundary, outcomes
 from made_up_runs import STEP_LIMIT, begin, collect
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
-from recompact.attribution.allocation_parser import allocation_of, trajectory_facts
 from recompact.attribution.chained import Chained, Segment
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Tilt, published_prior
 from recompact.attribution.racing import Racing, StoppingRule
+from recompact.attribution.registry import (
+    ALLOCATIONS,
+    allocation_in,
+    allocation_names,
+    allocation_of,
+    describe_allocation,
+    trajectory_facts,
+    with_allocation,
+)
+from recompact.attribution.subsets import Position, Random
 from recompact.attribution.uniform import Uniform
-from recompact.engine.config import VerifyConfig
+from recompact.engine.config import ConfigError, VerifyConfig
+from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
-from recompact.errors import InputError
+from recompact.errors import InputError, OptionError
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 STRICT = Thresholds(0.25, 3.0)
@@ -36,9 +49,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def of(store: Store, name: str, **changes: str) -> Allocation:
-    settings = VerifyConfig(STRICT.hazard, STRICT.burden, allocation=name, **changes)  # type: ignore[arg-type]
-    return allocation_of(store, settings)
+def of(store: Store, name: str, **options: Any) -> Allocation:
+    return allocation_of(store, VerifyConfig(STRICT.hazard, STRICT.burden, name, options))
 
 
 def test_each_name_gives_its_allocation_with_the_thresholds_of_the_settings(store: Store) -> None:
@@ -70,10 +82,98 @@ def test_chaining_reaches_what_is_within(store: Store) -> None:
     assert chained.inner == of(store, "racing")
 
 
-@pytest.mark.parametrize("name", ["", "Halving", "uniform:", "uniform:x", "chained:", "halving:3", "racing:2"])
-def test_what_is_no_allocation_is_refused_by_name(store: Store, name: str) -> None:
-    with pytest.raises(InputError, match=f"'{name}' is no allocation: use "):
+def test_controls_give_draws_to_some_boundaries_only(store: Store) -> None:
+    assert of(store, "position:2", first=4) == Position(2, STRICT, 4)
+    assert of(store, "random", share=0.25) == Random(3, STRICT, 0.25, seed=3)
+    assert of(store, "chained:first-harm:1").name == "chained first-harm"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Halving", "uniform:", "uniform:x", "uniform:0", "chained:", "halving:3", "racing:2"]
+)
+def test_what_is_no_allocation_is_refused(store: Store, name: str) -> None:
+    with pytest.raises(InputError):
         of(store, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("halving", {"half": "down"}),
+        ("racing", {"prior": "mine"}),
+        ("uniform", {"half": "up"}),
+        ("random", {"share": 2}),
+    ],
+)
+def test_options_are_checked_as_those_of_other_plugins(store: Store, name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as refused:
+        of(store, name, **options)
+    assert refused.value.key in options
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[verify]\nallocation = "halfing"', "line 2: [verify] allocation"),
+        ('[verify]\nallocation = "racing"\n[verify.options]\nhalf = "up"', "line 4: [verify.options] half"),
+    ],
+)
+def test_a_mistake_in_a_config_is_shown_with_its_line(tmp_path: Path, text: str, line: str) -> None:
+    config = parse_config(text, tmp_path / "c.toml")
+    with pytest.raises(ConfigError) as refused:
+        allocation_in(config)
+    assert refused.value.problems[0].startswith(line)
+
+
+def test_options_belong_to_one_allocation() -> None:
+    settings = VerifyConfig(allocation="halving", options={"half": "up"})
+    assert with_allocation(settings, "chained").options == {"half": "up"}
+    assert with_allocation(settings, "uniform:3") == VerifyConfig(allocation="uniform:3")
+
+
+OWN = """
+from dataclasses import dataclass
+
+from recompact import Allocation, Draw
+
+
+@dataclass(frozen=True)
+class Once(Allocation):
+    again: int = 1
+    name = "once"
+
+    def due(self, outcomes):
+        return [
+            Draw(id, arm, n)
+            for id, own in outcomes.items()
+            for arm in ("PRE", "POST")
+            for n in range(self.again)
+            if n not in own.of(arm)
+        ]
+"""
+
+
+def test_an_allocation_of_ones_own_is_one_file(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    store.set_metadata(replace(store.metadata, config_file="mine.toml"))
+    settings = VerifyConfig(STRICT.hazard, STRICT.burden, "mine.py:Once", {"again": 2})
+    own = allocation_of(store, settings)
+    start = {boundary(1): Outcomes(), boundary(2): Outcomes()}
+    pool = {boundary(1): outcomes(*[(1, 5, 0, 5)] * 2), boundary(2): outcomes(*[(1, 5, 1, 5)] * 2)}
+    assert len(own.due(start)) == 8
+    assert own.judge(sample(own, pool).outcomes) == {boundary(1): "retained", boundary(2): "not harmful"}
+    assert own.rule() == "H >= 0.5 or B >= 5 by the estimate of all draws"
+    chained = allocation_of(store, replace(settings, allocation="chained:mine.py:Once"))
+    assert chained.name == "chained once"
+    assert describe_allocation(replace(settings, allocation="gone.py:Once")).name == "gone.py:Once"
+
+
+def test_help_and_pages_list_what_the_registry_has() -> None:
+    for page in ("verify.md", "attribution.md", "configuration.md"):
+        text = (Path(__file__).parents[2] / "docs" / page).read_text()
+        for name in ALLOCATIONS.built_in:
+            assert f"`{name}" in text or f'`"{name}' in text, (page, name)
+    assert all(name in allocation_names() for name in ALLOCATIONS.names())
 
 
 def test_facts_are_in_order_of_trajectories_with_the_steps_of_their_boundaries(store: Store) -> None:
