@@ -142,7 +142,7 @@ def planted(seed: int, writer: Writer, keeps: bool) -> Planted:
 
 
 def claude_code(made: Script) -> tuple[list[str], dict[int, int]]:
-    names = {"read": "Read", "edit": "Edit", "bash": "Bash", "plan": "TodoWrite"}
+    names = {"read": "Read", "edit": "Edit", "bash": "Bash", "plan": "TodoWrite", "search": "Grep"}
     keys = {"path": "file_path", "oldText": "old_string", "newText": "new_string"}
     lines: list[str] = []
     places = {}

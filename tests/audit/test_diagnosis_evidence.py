@@ -167,7 +167,7 @@ def assessment(scored: tuple[RankedCompaction, ...], every: tuple[RankedCompacti
 def test_the_worst_that_can_be_read_are_planned() -> None:
     scored = (ranked("1"), ranked("2", readable=False), ranked("3"), ranked("4"))
     made = plan_diagnosis(config(), assessment(scored), 3, words, ["0123456789abcdef"])
-    assert [each.id.unit for each in made.evidence] == ["1. 1", "2. 3"]
+    assert [each.id.unit for each in made.evidence] == ["1. 1", "2. 3", "3. 4"]
     assert made.unreadable == 1
     assert (made.model, made.where, made.price_of_input) == ("luna", "http://127.0.0.1:9/v1", 3.0)
 

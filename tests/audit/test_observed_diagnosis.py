@@ -80,7 +80,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_template_is_revised_and_marked_as_observational(sessions: Path, tmp_path: Path) -> None:
     with stub() as (url, sent):
         settings = config(tmp_path / "c.toml", url)
-        done = recompact("audit", sessions, "--no-page", "--top", "2", "--diagnose", settings, cwd=tmp_path)
+        done = recompact("audit", sessions, "--no-page", "--top", "2", "--yes", "--diagnose", settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(sent) == 4  # two diagnoses, a grouping, a revision
     before = done.stderr.replace("\n", " ")
@@ -110,7 +110,7 @@ def test_secrets_are_masked_before_anything_is_sent(sessions: Path, tmp_path: Pa
     (sessions / "hostile.jsonl").write_text("\n".join(lines), encoding="utf-8")
     with stub() as (url, sent):
         settings = config(tmp_path / "c.toml", url)
-        done = recompact("audit", sessions, "--no-page", "--json", "--diagnose", settings, cwd=tmp_path)
+        done = recompact("audit", sessions, "--no-page", "--json", "--yes", "--diagnose", settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     bodies = "\n".join(sent)
     assert "hostile.jsonl" in bodies
@@ -128,7 +128,7 @@ def test_a_revision_that_names_an_instance_is_refused(sessions: Path, tmp_path: 
         (sessions / "named.jsonl").write_text(
             (sessions / "0.jsonl").read_text().replace("/home/dev/app", "/home/dev/3f2a9c1d77")
         )
-        done = recompact("audit", sessions, "--no-page", "--json", "--diagnose", settings, cwd=tmp_path)
+        done = recompact("audit", sessions, "--no-page", "--json", "--yes", "--diagnose", settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["diagnosis"]
     assert told["directory"] is None
@@ -139,7 +139,16 @@ def test_a_revision_that_names_an_instance_is_refused(sessions: Path, tmp_path: 
 
 def test_a_model_that_cannot_be_reached_is_one_message(sessions: Path, tmp_path: Path) -> None:
     settings = config(tmp_path / "c.toml", "http://127.0.0.1:9/v1")
-    done = recompact("audit", sessions, "--no-page", "--diagnose", settings, cwd=tmp_path)
+    done = recompact("audit", sessions, "--no-page", "--yes", "--diagnose", settings, cwd=tmp_path)
     assert done.returncode == 2
     assert "no template was written" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_nothing_is_sent_unless_somebody_says_yes(sessions: Path, tmp_path: Path) -> None:
+    with stub() as (url, sent):
+        settings = config(tmp_path / "c.toml", url)
+        done = recompact("audit", sessions, "--no-page", "--diagnose", settings, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert sent == []

@@ -64,6 +64,11 @@ _VOLATILE = word_set(
     "sandbox_permissions with_escalated_permissions login tty is_background run_in_background max_chars delay "
     "instruction workdir cwd dir_path shellId prefix_rule"
 )
+# Arguments whose values the tool's schema lists, such as `output_mode: files_with_matches`.
+_OPTIONS = word_set(
+    "output_mode outputMode mode type sort sort_by order format encoding detail kind action status subagent_type "
+    "subagentType agent_type view level response_format responseFormat shell interpreter"
+)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)")
 
@@ -186,7 +191,7 @@ def _lines(arguments: Mapping[str, Any]) -> tuple[int, int]:
 def _query(arguments: Mapping[str, Any]) -> str:
     found: list[str] = []
     for key, value in arguments.items():
-        if key in _BODIES or key in _VOLATILE:
+        if key in _BODIES or key in _VOLATILE or key in _OPTIONS:
             continue
         if isinstance(value, str):
             found.append(value[:QUERY])

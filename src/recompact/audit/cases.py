@@ -8,6 +8,7 @@ from typing import NamedTuple
 from recompact.audit.call_effects import ASIDE, READING, CallEffect
 from recompact.audit.findings import Failure, Need, Refetch, Reread, Scene, ShownCall
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
+from recompact.audit.noise import built_in_names
 from recompact.audit.shell import join_path
 from recompact.values.literals import Literal, contains, covers, holds, literals
 from recompact.values.session import CompactionEvent
@@ -115,7 +116,8 @@ def _first_uses(window: Sequence[Step]) -> Iterator[tuple[int, Step, list[Litera
             continue
         new = []
         for literal in (*literals(step.effect.query), *_command(step.effect)):
-            if literal.form not in forms and len(forms) < NEEDS:
+            known = literal.kind == "name" and literal.form in built_in_names()
+            if not known and literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 new.append(literal)
         yield position, step, new

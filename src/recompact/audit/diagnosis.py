@@ -194,14 +194,22 @@ class ObservedDiagnosis:
 def plan_diagnosis(config: Config, assessment: Assessment, top: int, count: TokenCounter, keys: Sequence[str]) -> Plan:
     """The worst compactions whose summaries can be read, as they would be sent. Nothing is sent here."""
     # Without placebo points there are no scores; the order is then by the text that was fetched again.
-    worst = (assessment.scored or tuple(each for each in assessment.ranked if each.compaction.following))[:top]
-    readable = [each for each in worst if each.compaction.readable]
+    worst = assessment.scored or tuple(each for each in assessment.ranked if each.compaction.following)
+    readable: list[RankedCompaction] = []
+    unreadable = 0
+    for each in worst:
+        if len(readable) == top:
+            break
+        if each.compaction.readable:
+            readable.append(each)
+        else:
+            unreadable += 1
     settings = config.models.get(config.optimizer_model)
     return Plan(
         config.optimizer_model,
         settings.base_url or "its usual address" if settings else "built in",
         observed_evidence(readable, config.adapt.evidence_tokens, count, scrubber(*keys)),
-        len(worst) - len(readable),
+        unreadable,
         price_of(settings).input,
     )
 

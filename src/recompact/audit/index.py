@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from recompact.audit.call_effects import ASIDE, READING, CallEffect
+from recompact.audit.noise import is_wrapper
 from recompact.audit.shell import END, Range
 from recompact.audit.visibility import Visible
 
@@ -107,6 +108,8 @@ class LineIndex:
             own = dict.fromkeys([line if len(line) <= LONGEST else _digest(line) for line in own], number)
         origins: dict[int, int] = defaultdict(int)
         for line in own.keys() & places.keys():
+            if is_wrapper(line):
+                continue
             origins[places[line]] += sizes.get(line, len(line))
         places.update(own)
         if len(places) > LIMIT:

@@ -16,6 +16,7 @@ from recompact.audit.cases import Text
 from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
 from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step
+from recompact.audit.noise import without_reminders
 from recompact.audit.pending import PendingCompaction, settle
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.visibility import Visible, intervals, visible_numbers
@@ -174,7 +175,8 @@ class Ledger:
         self._last[done.key] = (number, self._edits)
         if done.kind in ASIDE:
             return
-        step.origins, step.chars = self._lines.add(event.text, number), len(event.text)
+        own = without_reminders(event.text)
+        step.origins, step.chars = self._lines.add(own, number), len(own)
         step.again = self._reads.add(done.reads, number)
         step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]

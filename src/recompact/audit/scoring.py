@@ -14,6 +14,8 @@ from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.intervals import SessionMean, mean_of_sessions
 from recompact.audit.measures import MEASURES, PER, Measure, Point
 
+CHARACTERS_PER_TOKEN = 4
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -55,6 +57,20 @@ class RankedCompaction:
         if self.point is None or "refetched" not in self.excess:
             return None
         return self.excess["refetched"] * self.point.calls / PER
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Tokens that compactions took out of the context, and how many of them were fetched again, as means of those
+    compactions for which both are known."""
+
+    dropped: float
+    fetched_again: float
+    compactions: int
+
+    @property
+    def share(self) -> float:
+        return self.fetched_again / self.dropped
 
 
 @dataclass(frozen=True)
@@ -159,6 +175,17 @@ def _pairs(measure: Measure, reals: Sequence[Point], placebos: Sequence[Point]) 
         phase = real.starts_turn if measure.within_phase else None
         if measure.name in real.values and phase in means:
             yield real.values[measure.name], means[phase], len(controls[phase])
+
+
+def proportion(ranked: Sequence[RankedCompaction]) -> Proportion | None:
+    """What was fetched again beyond placebo, beside what compactions took out of the context."""
+    pairs = [
+        (each.compaction.before - each.compaction.after, each.excess_chars / CHARACTERS_PER_TOKEN)
+        for each in ranked
+        if each.excess_chars is not None and each.compaction.before and each.compaction.after is not None
+    ]
+    dropped = fmean(tokens for tokens, _ in pairs) if pairs else 0.0
+    return Proportion(dropped, fmean(tokens for _, tokens in pairs), len(pairs)) if dropped > 0 else None
 
 
 def rank(sessions: Sequence[Session]) -> list[RankedCompaction]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the template goes that --diagnose revised.",
 )
+@click.option("--yes", is_flag=True, help="Send what --diagnose sends without asking.")
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -52,6 +53,7 @@ def command(
     look: bool,
     config: Path | None,
     revised: Path,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Read transcripts and show what followed their compactions.
@@ -87,7 +89,7 @@ def command(
         write_page(out, render(assessment, top=top, date=date))
     if not as_json:
         _show(assessment, top, None if no_page else out)
-    diagnosis = _diagnose(assessment, loaded, top, revised, date, as_json) if loaded is not None else None
+    diagnosis = _diagnose(assessment, loaded, top, revised, date, yes, as_json) if loaded is not None else None
     if as_json:
         addition = {} if loaded is None else {"diagnosis": diagnosis}
         print_json({**plain(assessment), "page": None if no_page else str(out), **addition})
@@ -96,9 +98,10 @@ def command(
 
 
 def _diagnose(
-    assessment: Assessment, config: Config, top: int, revised: Path, date: str, as_json: bool
+    assessment: Assessment, config: Config, top: int, revised: Path, date: str, yes: bool, as_json: bool
 ) -> dict[str, Any] | None:
-    """Ask the config's optimizer about the worst compactions; say before what is sent, and afterwards what it took."""
+    """Ask the config's optimizer about the worst compactions; say before what is sent and wait for a yes; say
+    afterwards what it took."""
     from recompact.audit.diagnosis import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
     from recompact.models.failures import CeilingReached, ModelFailure
     from recompact.values.masking import safe_line
@@ -112,6 +115,12 @@ def _diagnose(
         say("No compaction has both a readable summary and calls after it, so there is nothing to diagnose.", err=True)
         return None
     say(plan.statement, err=True)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InputError("nothing was sent, since nobody can be asked here: --yes sends it without asking")
+        if not click.confirm("Send it?", err=True):
+            say("Nothing was sent.", err=True)
+            return None
     template = resolve(config.compressor.template, config.directory)
     try:
         with console(stderr=True).status("asking the optimizer"):

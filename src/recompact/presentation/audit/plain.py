@@ -6,7 +6,7 @@ from typing import Any
 
 from recompact.audit.findings import AuditedCompaction
 from recompact.audit.intervals import SessionMean
-from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction
+from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, proportion
 from recompact.audit.shell import END
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
@@ -29,6 +29,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "placebo_points": assessment.placebo_points,
         "measures": [_contrast(each) for each in assessment.contrasts],
         "excess_characters": _estimate(assessment.excess_chars),
+        "proportion": _proportion(assessment),
         "compactions": [_plain_ranked(each) for each in assessment.ranked],
         "harnesses": [_group(each) for each in assessment.harnesses],
         "versions": [_group(each) for each in assessment.versions],
@@ -41,6 +42,13 @@ def _estimate(estimate: SessionMean | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "sessions": estimate.sessions}
+
+
+def _proportion(assessment: Assessment) -> dict[str, Any] | None:
+    each = proportion(assessment.ranked)
+    if each is None:
+        return None
+    return {"tokens_dropped": each.dropped, "tokens_fetched_again": each.fetched_again, "compactions": each.compactions}
 
 
 def _contrast(each: Contrast) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from statistics import fmean
 from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.intervals import LEAST, SessionMean
 from recompact.audit.measures import RUN_SCHEMES
-from recompact.audit.scoring import Assessment, Contrast, RankedCompaction
+from recompact.audit.scoring import CHARACTERS_PER_TOKEN, Assessment, Contrast, RankedCompaction, proportion
 from recompact.audit.shell import END, FROM_THE_END, Range
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile
 from recompact.values.texts import quantity
-
-CHARACTERS_PER_TOKEN = 4
 
 OBSERVATIONAL = (
     "This is observational: it shows what agents did after compactions, beside what the same agents did at placebo "
@@ -85,13 +83,15 @@ def answer(assessment: Assessment) -> Iterator[str]:
         f"over {quantity(main.difference.sessions, 'session')}"
     )
     if main.separates:
+        if (share := proportion(assessment.ranked)) is not None:
+            yield (
+                f"A compaction took {share.dropped:,.0f} tokens out of the context on average (of "
+                f"{share.compactions} with known sizes); agents fetched about {share.fetched_again:,.0f} of them again "
+                f"that they would not have fetched anyway: {100 * share.share:.1f} %."
+            )
         yield f"After compactions, agents fetched text again that a dropped result had held: {figures}."
         if (per := assessment.excess_chars) is not None:
-            tokens = per.value / CHARACTERS_PER_TOKEN
-            yield (
-                f"That is {interval(per)} characters per compaction beyond placebo, about "
-                f"{amount(tokens)} tokens, within at most 20 calls."
-            )
+            yield f"That is {interval(per)} characters per compaction beyond placebo, within at most 20 calls."
     elif main.difference.low is None:
         yield (
             f"Text fetched again: {figures}. With fewer than {LEAST} sessions there is no interval, so this is not "
@@ -114,6 +114,18 @@ def outcomes(assessment: Assessment) -> Iterator[str]:
     if means:
         reason = "; longer tasks compact more often, so this is no comparison of like with like" * (len(means) > 1)
         yield f"Mean score: {', '.join(means)}{reason}."
+
+
+def savings(compaction: AuditedCompaction) -> str | None:
+    """What a compaction took out of the context, and what that saved; None where the sizes are not known."""
+    if not compaction.before or compaction.after is None or compaction.before <= compaction.after:
+        return None
+    dropped = compaction.before - compaction.after
+    again = sum(refetch.chars for refetch in compaction.refetches) // CHARACTERS_PER_TOKEN
+    return (
+        f"It took {dropped:,} tokens out of the context, which each of the {quantity(compaction.following, 'call')} "
+        f"after it would have carried along; about {again:,} ({100 * again / dropped:.1f} %) were fetched again."
+    )
 
 
 def verdict(contrast: Contrast) -> str:
@@ -215,6 +227,8 @@ def details(each: RankedCompaction) -> Iterator[str]:
         f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_in_all, 'call')} and kept "
         f"{compaction.kept_in_all}."
     )
+    if (saved := savings(compaction)) is not None:
+        yield saved
     if each.control:
         whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
         yield f"The control: the placebo points {whose[each.control]}."
