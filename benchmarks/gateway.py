@@ -26,7 +26,7 @@ from recompact.agents.server import Exchange, Gateway
 from recompact.agents.settings import AgentSettings
 from recompact.agents.suite import AgentSuite
 from recompact.engine.config import AgentConfig
-from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.suites.workspace.suite import WorkspaceSuite
 from recompact.values.chat import ToolCall, assistant
 from recompact.values.trajectory import Action
 

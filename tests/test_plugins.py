@@ -54,9 +54,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (site / "acme_agents-1.0.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    registry._installed_plugins.cache_clear()
+    registry._declared_plugins.cache_clear()
     yield tmp_path
-    registry._installed_plugins.cache_clear()
+    registry._declared_plugins.cache_clear()
     sys.modules.pop("acme_agents", None)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -42,10 +44,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
         for module, text in modules.items():
             (tmp_path / "site" / f"{module}.py").write_text(text)
-        registry._installed_plugins.cache_clear()
+        registry._declared_plugins.cache_clear()
 
     yield install
-    registry._installed_plugins.cache_clear()
+    registry._declared_plugins.cache_clear()
     for name in set(sys.modules) - before:
         if name.startswith("box"):
             del sys.modules[name]
@@ -341,3 +343,38 @@ def test_a_method_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
         assert said in str(caught.value)
     with pytest.raises(InputError, match="is no method: it must be, or give"):
         load_method("methods.py:nothing", {}, tmp_path)
+
+
+# --- the plug-ins of this package
+
+
+def test_the_shipped_table_is_the_one_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = project["entry-points"]
+    assert {group: {e.name: e.value for e in registry._own_plugins(group)} for group in groups} == groups
+
+
+def test_own_plugins_are_found_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: ())
+    registry._declared_plugins.cache_clear()
+    try:
+        assert SUITES.find("qa").__name__ == "QaSuite"
+        assert "sim-agent" in MODELS.names()
+    finally:
+        registry._declared_plugins.cache_clear()
+
+
+def test_no_room_below_the_suites_names_one() -> None:
+    """The rooms that make up the method know plug-ins by their group alone."""
+    source = Path(registry.__file__).parent
+    names = [*registry._declared_plugins("recompact.suites"), *registry._declared_plugins("recompact.models")]
+    quoted = re.compile("|".join(f"""["']{re.escape(name)}["'.:]""" for name in names))
+    rooms = ("agents", "environments", "compressors", "models", "audit", "values", "attribution", "adaptation")
+    files = [file for room in rooms for file in (source / room).rglob("*.py")]
+    hits = [
+        f"{file.relative_to(source)}: {line}"
+        for file in files
+        for line in file.read_text().splitlines()
+        if quoted.search(line) and "workspace" not in line
+    ]
+    assert hits == []

@@ -12,7 +12,7 @@ from recompact.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
-    from recompact.agents.function import LoopEnded as LoopEnded, agent_suite as agent_suite
+    from recompact.agents.function import LoopEnded as LoopEnded
     from recompact.attribution.allocation import Allocation as Allocation
     from recompact.attribution.findings import findings as findings
     from recompact.attribution.verify import verify as verify
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from recompact.models.protocol import ChatModel as ChatModel
     from recompact.simulation import simulated_models as simulated_models
     from recompact.suites.pocket.suite import PocketSuite as PocketSuite
+    from recompact.suites.workspace.function_agents import agent_suite as agent_suite
     from recompact.values.candidate import Candidate as Candidate, Clause as Clause
     from recompact.values.chat import (
         Decoding as Decoding,
@@ -148,7 +149,7 @@ _PUBLIC = {
     "Unfinished": "engine.execution.scheduler",
     "Usage": "values.chat",
     "adapt": "adaptation.adapt",
-    "agent_suite": "agents.function",
+    "agent_suite": "suites.workspace.function_agents",
     "assistant": "values.chat",
     "collect": "engine.collection",
     "compare": "evaluation.paired",

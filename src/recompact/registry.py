@@ -7,7 +7,8 @@ import importlib
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from configparser import ConfigParser
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral, Real
@@ -21,16 +22,16 @@ from recompact.values.neighbours import load_with_neighbours
 
 @dataclass(frozen=True)
 class Registry:
-    """Plug-ins of one kind. A name is looked up among the built-in ones, then among those that installed packages
-    declare in the entry-point group; `file.py:name` and `package.module:name` need no declaration."""
+    """Plug-ins of one kind. A name is looked up among the built-in ones, then among those that packages declare in the
+    entry-point group, this package's own first; `file.py:name` and `package.module:name` need no declaration."""
 
     kind: str
     group: str
-    built_in: Mapping[str, str]
+    built_in: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         """All names that need no colon."""
-        return tuple(dict.fromkeys([*self.built_in, *_installed_plugins(self.group)]))
+        return tuple(dict.fromkeys([*self.built_in, *_declared_plugins(self.group)]))
 
     def target(self, name: str) -> str:
         """Where a name leads, as `package.module:name`; one that is neither built in nor installed is its own target.
@@ -38,7 +39,7 @@ class Registry:
         >>> Registry("suite", "no.such.group", {"pocket": "worlds:Pocket"}).target("pocket")
         'worlds:Pocket'
         """
-        declared = None if name in self.built_in else _installed_plugins(self.group).get(name)
+        declared = None if name in self.built_in else _declared_plugins(self.group).get(name)
         if declared is None:
             return self.built_in.get(name, name)
         module, _, attribute = declared.value.partition("[")[0].partition(":")  # what is in brackets are extras
@@ -47,7 +48,7 @@ class Registry:
     def find(self, name: str, directory: Path = Path()) -> Any:
         """What a name stands for. Files are relative to `directory`."""
         target = self.built_in.get(name)
-        if target is None and (declared := _installed_plugins(self.group).get(name)) is not None:
+        if target is None and (declared := _declared_plugins(self.group).get(name)) is not None:
             try:
                 return declared.load()
             except Exception as error:
@@ -77,8 +78,19 @@ class Registry:
 
 
 @cache
-def _installed_plugins(group: str) -> Mapping[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=group)}
+def _declared_plugins(group: str) -> Mapping[str, EntryPoint]:
+    own = {entry.name: entry for entry in _own_plugins(group)}
+    return own | {entry.name: entry for entry in entry_points(group=group) if entry.name not in own}
+
+
+def _own_plugins(group: str) -> Iterator[EntryPoint]:
+    """What this package declares, from its own copy of the table: an interpreter in which an environment lives may have
+    this package but not its metadata, and the metadata of an editable installation may be older than the code."""
+    table = ConfigParser(delimiters="=", interpolation=None)
+    table.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+    table.read_string(Path(__file__).with_name("entry_points.txt").read_text(encoding="utf-8"))
+    if table.has_section(group):
+        yield from (EntryPoint(name, value, group) for name, value in table.items(group))
 
 
 _files: dict[tuple[Path, int], ModuleType] = {}

@@ -13,9 +13,9 @@ from workspace_support import write_task
 
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
-from recompact.agents.suite import FolderGround
-from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.workspace.folder import folders_below
+from recompact.environments.protocol import Task
+from recompact.suites.workspace.check import FolderTask
+from recompact.suites.workspace.folder import folders_below
 
 
 def leave_socket(path: Path) -> None:
@@ -26,15 +26,12 @@ def leave_socket(path: Path) -> None:
 @pytest.mark.parametrize(
     ("leave", "reason"),
     [
-        (os.mkfifo, "left is a named pipe, which a directory snapshot cannot hold"),
-        (leave_socket, "left is a socket, which a directory snapshot cannot hold"),
-        (
-            lambda path: path.write_bytes(bytes(20_000_001)),
-            r"it is larger than the 20,000,000 bytes of \[limits\] disk in its task.toml",
-        ),
+        (os.mkfifo, "left is a named pipe"),
+        (leave_socket, "left is a socket"),
+        (lambda path: path.write_bytes(bytes(20_000_001)), "20,000,000 bytes"),
     ],
 )
-async def test_a_workspace_that_cannot_be_copied_is_the_environments_failure(
+async def test_a_workspace_that_cannot_be_copied_fails_its_task(
     leave: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_task(tmp_path / "tasks")
@@ -44,8 +41,8 @@ async def test_a_workspace_that_cannot_be_copied_is_the_environments_failure(
     monkeypatch.chdir(workspace)  # the name of a socket must be short
     leave(Path("left"))
     shell: Any = None  # it does not come to that
-    episode = AgentEpisode(AgentSettings(("true",)), Task("addition", "?"), FolderGround(folder, shell), None)
+    episode = AgentEpisode(AgentSettings(("true",)), Task("addition", "?"), FolderTask(folder, shell), None)
     monkeypatch.setattr(episode, "_quarters", SimpleNamespace(workspace=workspace))
-    expected = f"task addition: the workspace of task addition cannot be judged: {reason}"
-    with pytest.raises(EnvironmentFailed, match=expected):
-        await episode.score()
+    score = await episode.score()
+    assert not score.success
+    assert reason in score.details["reason"]

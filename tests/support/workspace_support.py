@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.suites.workspace.suite import WorkspaceSuite
 
 ADDITION = """
 instruction = "Make add() in calc.py add its two arguments."

@@ -35,7 +35,6 @@ from recompact.environments.protocol import (
 )
 from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
-from recompact.environments.workspace.check import CheckFailed
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.values.trajectory import Action, Score, Snapshot
 
@@ -53,12 +52,14 @@ _REVIVALS = 2  # times that an agent that was killed is brought back
 _log = logging.getLogger(__name__)
 
 
-class Ground(Protocol):
-    """What an agent works on, and how the outcome is judged."""
+class WorkspaceTask(Protocol):
+    """What an agent works on, and how the result is judged."""
 
     def lay_out(self, workspace: Path) -> None: ...
 
-    def judge(self, workspace: Path, answer: str) -> Score: ...
+    def judge(self, workspace: Path, answer: str) -> Score:
+        """The score of a workspace. Raises `EnvironmentFailed` where there is no verdict."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ class AgentEpisode:
         self,
         settings: AgentSettings,
         task: Task,
-        ground: Ground,
+        work: WorkspaceTask,
         ask: AsyncAsk | None,
         launch: Launch | None = None,
         single: bool = False,
     ) -> None:
-        self._settings, self._task, self._ground, self._ask = settings, task, ground, ask
+        self._settings, self._task, self._work, self._ask = settings, task, work, ask
         self._launch, self._single = launch or Command(settings), single
         self._what = f"task {task.id}"
         mask = masker((*VOLATILE, *settings.mask))
@@ -147,8 +148,8 @@ class AgentEpisode:
         assert self._quarters is not None
         await self._stop()  # whatever it left behind must not change what is judged
         try:
-            return await asyncio.to_thread(self._ground.judge, self._quarters.workspace, self._answer)
-        except CheckFailed as error:
+            return await asyncio.to_thread(self._work.judge, self._quarters.workspace, self._answer)
+        except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{self._what}: {error}") from None
 
     async def snapshot(self) -> Snapshot:
@@ -178,7 +179,7 @@ class AgentEpisode:
         """Start the agent in a fresh workspace, and wait for its first request."""
         if self._quarters is None:
             self._quarters = Quarters.new()
-        await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
+        await asyncio.to_thread(self._work.lay_out, self._quarters.workspace)
         self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._quarters)
         self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,7 @@ from recompact.agents.client import InProcessClient
 from recompact.agents.process import Quarters, disk_excess
 from recompact.agents.running import Door
 from recompact.agents.server import USAGE, Exchange
-from recompact.agents.settings import IGNORED, AgentSettings
-from recompact.agents.suite import AgentSuite
 from recompact.environments.sandbox import HostLimits
-from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.values.chat import Reply, Request
 
 AgentFunction = Callable[[str, Path, InProcessClient], Awaitable[object] | object]
@@ -40,31 +37,7 @@ class LoopEnded(BaseException):
     retry end too."""
 
 
-def agent_suite(
-    tasks: Path | str,
-    agent: AgentFunction,
-    *,
-    replace: Mapping[str, str] | None = None,
-    ids: Sequence[str] = (),
-    mask: Sequence[str] = (),
-    ignore: Sequence[str] = IGNORED,
-    timeout: float = 600.0,
-    unsafe_shell: bool = False,
-) -> AgentSuite:
-    """The tasks in a directory, played by a function. The options are those of [agent] and of the suite `workspace`."""
-    settings = AgentSettings(
-        (_name_of(agent),),
-        replace=replace or {},
-        ids=tuple(ids),
-        mask=tuple(mask),
-        ignore=tuple(ignore),
-        timeout=timeout,
-        unsafe=True,
-    )
-    return AgentSuite(WorkspaceSuite(tasks, unsafe_shell=unsafe_shell), settings, Function(agent, settings.limits))
-
-
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
@@ -99,7 +72,7 @@ class FunctionAgent:
         self._closing.set()
         await asyncio.to_thread(self._thread.join, _END)
         if self._thread.is_alive():
-            _log.warning("%s goes on in its thread although its episode is over", _name_of(self._function))
+            _log.warning("%s goes on in its thread although its episode is over", name_of(self._function))
 
     def _run(self, task: str, workspace: Path, client: InProcessClient) -> None:
         code = 0

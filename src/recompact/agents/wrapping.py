@@ -15,7 +15,7 @@ from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)
-class HereGround:
+class WorkInPlace:
     """Wherever the agent is. That it ended by itself is all that is known."""
 
     def lay_out(self, workspace: Path) -> None: ...
@@ -36,7 +36,7 @@ class WrappedAgent:
         return [self.task]
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
-        return AgentEpisode(self.settings, task, HereGround(), ask)
+        return AgentEpisode(self.settings, task, WorkInPlace(), ask)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None

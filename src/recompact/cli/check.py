@@ -153,8 +153,8 @@ def _listable(config: Config) -> Episodes | None:
     """A suite that cannot be played here, if it can list its tasks all the same."""
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.loading import load_suite
-    from recompact.environments.workspace.suite import NoSandbox
     from recompact.errors import InputError
+    from recompact.suites.workspace.suite import NoSandbox
 
     if config.suite.host and not config.agent.external:
         return None

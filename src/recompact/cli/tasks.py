@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
-from recompact.environments.workspace.folder import TaskFolder, folders_below
-from recompact.environments.workspace.repository import add_repository
 from recompact.errors import InputError
+from recompact.suites.workspace.folder import TaskFolder, folders_below
+from recompact.suites.workspace.repository import add_repository
 from recompact.values.tables import Column, Table
 
 _tasks = click.option(

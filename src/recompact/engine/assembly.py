@@ -15,7 +15,7 @@ from typing import Any
 
 from recompact.agents.defects import defects_of
 from recompact.agents.process import sandbox_for
-from recompact.agents.suite import AgentSuite
+from recompact.agents.suite import AgentSuite, WorkspaceTasks
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
 from recompact.engine.config import Config, ConfigError, ModelConfig, config_hash, differences
@@ -31,7 +31,6 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import HOSTS, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
-from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
@@ -239,8 +238,8 @@ def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episode
 
 
 def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
-    """The tasks of the workspace, played by the command that the config names. What is wrong with the tasks does not
-    hide what is wrong with the command."""
+    """The tasks of a suite, played by the command that the config names. What is wrong with the tasks does not hide
+    what is wrong with the command."""
     settings = replace(config.agent.settings(config.directory), hidden=hidden)
     program = "command" if config.agent.command else "profile"
     defects = [(text, ("agent", program if key == "command" else key)) for key, text in defects_of(settings)]
@@ -251,10 +250,11 @@ def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
     problems = config.errors(defects).problems if defects else ()
     try:
         suite = _load_suite(config)
-        if isinstance(suite, WorkspaceSuite) and not problems:
+        if not isinstance(suite, WorkspaceTasks):
+            text = f"the tasks of {config.suite.use} are no workspaces, and an agent of your own plays no others"
+            raise config.error(f"{text}: docs/workspace.md says how they are made", "suite", "use")
+        if not problems:
             return AgentSuite(suite, settings)
-        if not isinstance(suite, WorkspaceSuite):
-            raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
     except ConfigError as error:
         problems += error.problems
     raise ConfigError(config.file or Path("config"), problems)

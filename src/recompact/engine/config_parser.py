@@ -159,9 +159,6 @@ def _contradictions(config: Config, data: Mapping[str, Any]) -> Iterator[tuple[P
     suite, agent, compressor = config.suite, config.agent, config.compressor
     if compressor.rendering == "appended" and compressor.scope != "prefix":
         yield ("compressor", "rendering"), ' = "appended" shows the prefix: set scope = "prefix"'
-    if agent.external and suite.use != "workspace":
-        program = "command" if agent.command else "profile"
-        yield ("agent", program), ' plays tasks that are folders: set [suite] use = "workspace"'
     if agent.profile not in (None, *PROFILES):
         yield ("agent", "profile"), f" = {agent.profile!r} is none of {', '.join(PROFILES)}"
     if not agent.command and "command" in data.get("agent", {}):

@@ -25,7 +25,7 @@ from recompact.agents.conversation import Conversation
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
 from recompact.agents.threads import beginning_name
-from recompact.agents.wrapping import HereGround
+from recompact.agents.wrapping import WorkInPlace
 from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
@@ -224,7 +224,7 @@ class _Backend:
         model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self)
         trajectory = await run_episode(
             task,
-            AgentEpisode(_SETTINGS, task, HereGround(), None, conversation.launch, single=True),
+            AgentEpisode(_SETTINGS, task, WorkInPlace(), None, conversation.launch, single=True),
             Agent(model),
             count=study.count,
             step_limit=study.config.run.step_limit,

@@ -17,9 +17,6 @@ MODELS = Registry(
     {
         "openai": "recompact.models.openai:OpenAIModel",
         "anthropic": "recompact.models.anthropic:AnthropicModel",
-        "sim-agent": "recompact.simulation.agent:SimulatedAgent",
-        "sim-compressor": "recompact.simulation.compressor:SimulatedCompressor",
-        "sim-optimizer": "recompact.simulation.optimizer:SimulatedOptimizer",
     },
 )
 

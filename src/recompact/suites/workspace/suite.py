@@ -10,9 +10,10 @@ from pathlib import Path
 
 from recompact.environments.protocol import Task
 from recompact.environments.shell import Shell
-from recompact.environments.workspace.environment import WorkspaceEnvironment
-from recompact.environments.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, TaskFolder, folders_below
 from recompact.errors import InputError
+from recompact.suites.workspace.check import FolderTask
+from recompact.suites.workspace.environment import WorkspaceEnvironment
+from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, TaskFolder, folders_below
 
 _HARNESS = Path(__file__).resolve().parents[2]
 
@@ -63,8 +64,7 @@ class WorkspaceSuite:
         """The tasks by their ids."""
         return {folder.id: folder for folder in folders_below(self._root)}
 
-    @property
-    def hidden(self) -> tuple[Path, ...]:
+    def hidden_places(self) -> tuple[Path, ...]:
         """What no program that plays the tasks may see. Each task is named: the directory of tasks may be the
         program's own, which has to be seen."""
         return (self._root, *(folder.path for folder in self.folders.values()), _HARNESS)
@@ -90,6 +90,11 @@ class WorkspaceSuite:
         if task.id not in self.folders:
             raise InputError(f"suite 'workspace' has no task {task.id!r} in {self._root}")
         return self.folders[task.id]
+
+    def workspace_task(self, task: Task) -> FolderTask:
+        """A task as an agent that is a program plays it."""
+        folder = self.folder(task)
+        return FolderTask(folder, self.shell(folder))
 
     def shell(self, folder: TaskFolder) -> Shell:
         """Where commands of a task run."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.environments.files import remove
+from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.shell import TEMPORARY, Outcome, Shell
 from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
-from recompact.environments.workspace.folder import CHECK, MOUNT, TaskFolder
+from recompact.suites.workspace.folder import CHECK, MOUNT, TaskFolder
 from recompact.values.trajectory import Score
 
 CHECK_MOUNT = f"/{CHECK}"
@@ -20,8 +21,22 @@ _WORKSPACE = "workspace"
 _ANSWER = "answer.txt"
 
 
-class CheckFailed(Exception):
+class CheckFailed(EnvironmentFailed):
     """The check gave no verdict."""
+
+
+@dataclass(frozen=True)
+class FolderTask:
+    """A task that is a folder, with the shell in which its check runs."""
+
+    folder: TaskFolder
+    shell: Shell
+
+    def lay_out(self, workspace: Path) -> None:
+        self.folder.lay_out(workspace)
+
+    def judge(self, workspace: Path, answer: str) -> Score:
+        return judge(self.folder, workspace, answer, self.shell)
 
 
 def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Score:
@@ -29,7 +44,8 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
     scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
     try:
         directory = scratch / _WORKSPACE
-        _copy(folder, workspace, directory)
+        if reason := _copy(folder, workspace, directory):
+            return Score.of(False, reason=f"the workspace cannot be judged: {reason}")
         os.chmod(directory, 0o700)
         folder.put_back(directory)
         temporary = scratch / TEMPORARY
@@ -40,17 +56,16 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
         remove(scratch)
 
 
-def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> None:
-    """A copy of what the agent left, which may be anything: pipes, sockets, more than the disk holds."""
+def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:
+    """Copy what the agent left. That may be anything, and where it cannot be copied this returns the reason, which is
+    the agent's doing: pipes, sockets, more than the disk holds."""
     try:
         unpack(archive(workspace, folder.limits.disk), directory)
     except SnapshotTooLarge:
-        raise CheckFailed(
-            f"the workspace of task {folder.id} cannot be judged: it is larger than the {folder.limits.disk:,} bytes of"
-            " [limits] disk in its task.toml"
-        ) from None
+        return f"it is larger than the {folder.limits.disk:,} bytes of [limits] disk in its task.toml"
     except SnapshotRefused as error:
-        raise CheckFailed(f"the workspace of task {folder.id} cannot be judged: {error}") from None
+        return str(error)
+    return ""
 
 
 def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:

@@ -13,7 +13,7 @@ from workspace_support import ADDITION, write_task
 
 from recompact.engine.store.store import Store, StoreError
 from recompact.environments.fingerprint import fingerprint
-from recompact.environments.workspace.folder import contents
+from recompact.suites.workspace.folder import contents
 
 
 def rewritten(folder: Path) -> None:

@@ -15,9 +15,9 @@ from recompact.environments.files import empty, remove, size_of
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots.mask import VOLATILE
-from recompact.environments.workspace.check import judge
-from recompact.environments.workspace.folder import MOUNT, TaskFolder, files_of
-from recompact.environments.workspace.tools import TOOLS, do
+from recompact.suites.workspace.check import judge
+from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of
+from recompact.suites.workspace.tools import TOOLS, do
 from recompact.values.chat import system, user
 from recompact.values.trajectory import Action, Score
 

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from recompact.environments.workspace.folder import FILE, FILES, TaskFolder, read_folder
 from recompact.errors import InputError
+from recompact.suites.workspace.folder import FILE, FILES, TaskFolder, read_folder
 
 _SECONDS = 600  # for one git command
 

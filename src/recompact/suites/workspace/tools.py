@@ -9,7 +9,7 @@ from typing import Any
 from recompact.environments.action_error import ActionError
 from recompact.environments.files import Files
 from recompact.environments.shell import Shell
-from recompact.environments.workspace.folder import MOUNT
+from recompact.suites.workspace.folder import MOUNT
 from recompact.values.chat import ToolSpec
 
 SHOWN = 16_000

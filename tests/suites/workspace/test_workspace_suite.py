@@ -17,11 +17,11 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Observation
 from recompact.environments.snapshots.conformance import conformance
-from recompact.environments.workspace.environment import WorkspaceEnvironment
-from recompact.environments.workspace.folder import folders_below
-from recompact.environments.workspace.repository import add_repository
-from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError
+from recompact.suites.workspace.environment import WorkspaceEnvironment
+from recompact.suites.workspace.folder import folders_below
+from recompact.suites.workspace.repository import add_repository
+from recompact.suites.workspace.suite import WorkspaceSuite
 from recompact.values.trajectory import Action
 
 pytestmark = needs("bubblewrap")
