@@ -20,12 +20,14 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import recompact
+from arena import FIFO, NONE, Arm, accuracy, play
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
 from recompact.adaptation.registry import load_method
+from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
@@ -35,6 +37,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
+from recompact.simulation.prior import draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL
 from recompact.values.chat import sha256
@@ -50,6 +53,8 @@ ADAPTING = (
     "pair-swapped",
     "facts",
     "facts-entries",
+    "causes",
+    "causes-random",
     "gepa",
     "pair",
 )
@@ -71,9 +76,11 @@ class Plan:
     train: int = 45
     test: int = 84
     runs: int = 1
+    world: int | None = None  # of the third edition; without a number, the second
 
     def directory(self, place: Path, seed: int) -> Path:
-        return place / f"{self.scope}-{self.budget}-{self.train}-{world()}" / f"{seed:02d}"
+        edition = f"world-{self.world}-" if self.world is not None else ""
+        return place / f"{edition}{self.scope}-{self.budget}-{self.train}-{code_hash()}" / f"{seed:02d}"
 
     def config(self, seed: int, method: str = "pair", tasks: Sequence[str] = (), split: str = "train") -> Config:
         text = f"""
@@ -88,6 +95,11 @@ seed = {seed}
 [adapt]
 method = "{method}"
 """
+        if self.world is not None:
+            text = text.replace("[compressor]\n", '[compressor]\nmodel = "compressor"\n')
+            text += '[agent]\nmodel = "agent"\n[optimizer]\nmodel = "optimizer"\n'
+            for role in ("agent", "compressor", "optimizer"):
+                text += f'[models.{role}]\nuse = "sim-{role}"\noptions = {{ world = {self.world} }}\n'
         return parse_config(text, Path("methods.toml"))
 
     def train_tasks(self, seed: int) -> list[str]:
@@ -100,7 +112,7 @@ method = "{method}"
 
 
 @cache
-def world() -> str:
+def code_hash() -> str:
     """The embedded world as it is now, in a few letters: figures from another one must not be built on."""
     root = Path(recompact.__file__).parent
     files = sorted(path for room in ("suites/pocket", "simulation") for path in (root / room).rglob("*.py"))
@@ -228,7 +240,10 @@ def try_template(directory: Path, plan: Plan, method: str, seed: int) -> dict[st
     template = template_of(directory, method)
     name = method if template is None else template.hash[:16]
     record = directory / f"tested-{name}-{plan.test}-{plan.runs}.json"
-    if not record.exists():
+    if not record.exists() and plan.world is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        _write(record, _play_template(plan, plan.world, method, template, seed))
+    elif not record.exists():
         _write(record, asyncio.run(_try_template(directory / f"test-{method}.db", plan, method, template, seed)))
         Store.open(directory / f"test-{method}.db").discard()
         shutil.rmtree(directory / f"test-{method}.template", ignore_errors=True)
@@ -249,6 +264,21 @@ def all_clauses(template: Template) -> Template:
     """The template with a clause for every kind of state, without any evidence."""
     every = [*CLAUSES.items(), *(("wording", clause) for clause in MORE_CLAUSES)]
     return with_clauses(template, every)
+
+
+def _play_template(plan: Plan, world: int, method: str, template: Template | None, seed: int) -> dict[str, Any]:
+    """On a world: from the first compaction on, with the same chances for every method of an adaptation's number."""
+    arm = {"none": NONE, "fifo": FIFO}.get(method, Arm("prompted", template, scope=cast(Scope, plan.scope)))
+    runs = range(seed * plan.runs, (seed + 1) * plan.runs)
+    chosen = set(plan.test_tasks())
+    tasks = [task for task in PocketSuite().tasks("test") if task.id in chosen]
+    outcomes = play(draw_world(world), tasks, {method: arm}, runs, plan.budget)[method]
+    every = [outcome for row in outcomes for outcome in row]
+    return {
+        "accuracy": accuracy(outcomes),
+        "steps": fmean(outcome.steps for outcome in every),
+        "compactions": fmean(outcome.compactions for outcome in every),
+    }
 
 
 async def _try_template(path: Path, plan: Plan, method: str, template: Template | None, seed: int) -> dict[str, Any]:

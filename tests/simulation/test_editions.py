@@ -116,6 +116,7 @@ def test_a_world_lies_within_the_prior_and_is_fixed_by_its_number(number: int) -
     assert world.traits.even_belief
     assert world.judgement.reads_previous
     assert world.habits.rivalry < 1
+    assert (world.traits.wander, world.traits.wander_on) in prior.wandering
 
 
 def test_worlds_differ_and_a_range_by_factor_is_even_in_its_logarithm() -> None:

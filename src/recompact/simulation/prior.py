@@ -43,12 +43,12 @@ class Prior:
             "believe_completion": Between(0.2, 0.8),
             "obey": Between(0.3, 0.9),
             "doubt": Between(0.05, 0.3),
-            # Within a task the variance of steps is 0.42 of their mean in the released tau2 runs (0.30 and 0.55 by
-            # scope), and 0.04 in the second edition: runs of needless look-ups, rare and short or frequent and long.
-            "wander": Between(0.02, 0.06, by_factor=True),
-            "wander_on": Between(0.4, 0.8),
         }
     )
+    # How far steps disperse: within a task their variance is 0.42 of their mean in the released tau2 runs (0.30 and
+    # 0.55 by scope). Runs of needless look-ups, rare and short or frequent and long, in three steps: an agent without a
+    # summary depends on nothing else here, so worlds of one step share what comes before the first compaction.
+    wandering: tuple[tuple[float, float], ...] = ((0.02, 0.4), (0.035, 0.6), (0.05, 0.75))
     # How easily a kind is lost at one compaction. Nobody has measured this for a real compressor. The ranges span a
     # factor of eight, so that any of the kinds that decide success (conditions, pages, changes made, open work) may be
     # the one that matters most, and any of those that cost steps may be lost often or hardly ever.
@@ -123,11 +123,12 @@ def draw_world(number: int) -> World:
     def values(ranges: Mapping[str, Between]) -> dict[str, float]:
         return {name: value(name, between) for name, between in ranges.items()}
 
+    wander, wander_on = Random(f"world {number}/wandering").choice(prior.wandering)
     habits = values(prior.habits)
     demanded = value("demanded", prior.demanded)
     return World(
         number,
-        Traits(**values(prior.traits), even_belief=True),
+        Traits(**values(prior.traits), wander=wander, wander_on=wander_on, even_belief=True),
         Habits(
             **{**habits, "room": round(habits["room"])},  # type: ignore[arg-type]
             loss={kind: value(f"loss {kind}", prior.loss[kind]) for kind in KINDS},

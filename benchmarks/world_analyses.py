@@ -1,0 +1,311 @@
+"""What can be asked of a development world without any method: what room takes, what each kind contributes, how much a
+good set of clauses would win, and how much chance alone moves the figures.
+
+Every analysis is a function of a directory, where it keeps its figures, and of the world's number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from random import Random
+from statistics import fmean, variance
+from typing import Any
+
+from acceptance import ORIGINAL
+from adaptations import MORE_CLAUSES
+from arena import NONE, SUITE, Arm, Outcome, accuracy, play
+from random_effects import random_effects
+from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
+from recompact.simulation.parameters import KINDS, Habits, Kind
+from recompact.simulation.prior import World, draw_world
+from recompact.values.stats import t_quantile
+from recompact.values.tables import Number, Table, columns
+from recompact.values.template import Template, default_template
+
+ASKING: Mapping[Kind, tuple[Any, str]] = {
+    "predicate": ("wording", MORE_CLAUSES[0]),
+    "set": ("result", CLAUSES["result"]),
+    "identifier": ("identifier", CLAUSES["identifier"]),
+    "token": ("secret", CLAUSES["secret"]),
+    "signature": ("interface", CLAUSES["interface"]),
+    "page": ("page", CLAUSES["page"]),
+    "mutation": ("done", CLAUSES["done"]),
+    "open": ("wording", MORE_CLAUSES[1]),
+    "error": ("wording", MORE_CLAUSES[2]),
+}
+"""A clause that demands each kind, and where it goes."""
+PLACEBO = "Write plainly, one thought to a line, and put what belongs together side by side."
+SEARCH_RUNS, CHECK_RUNS, OTHER_RUNS = (10,), (11, 12), (0, 1)
+"""Runs on which sets of clauses are searched for, fresh ones on which the best is estimated, and those of the rest."""
+Figures = dict[str, Any]
+
+
+def asking_for(kinds: Sequence[Kind], template: Template | None = None) -> Template:
+    """The template with a clause for each of the kinds, and no evidence."""
+    return with_clauses(template or default_template(), [ASKING[kind] for kind in kinds])
+
+
+def kept(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path, int], Figures]]:
+    """An analysis whose figures are kept in a file and not worked out twice."""
+
+    def keep(analysis: Callable[[int], Figures]) -> Callable[[Path, int], Figures]:
+        def read_or_run(cache: Path, number: int) -> Figures:
+            record = cache / f"{name}-{number}.json"
+            if not record.exists():
+                cache.mkdir(parents=True, exist_ok=True)
+                figures = json.dumps(analysis(number))
+                record.write_text(figures)
+            return dict(json.loads(record.read_text()))
+
+        return read_or_run
+
+    return keep
+
+
+@kept("room")
+def room(number: int) -> Figures:
+    """Tokens of a summary, facts displaced and compactions, under the plain prompt and one that asks for everything."""
+    arms = {"plain": ORIGINAL, "everything": Arm("prompted", asking_for(KINDS))}
+    results = play(draw_world(number), SUITE.tasks("test"), arms, OTHER_RUNS[:1])
+    figures: Figures = {}
+    for name in arms:
+        every = [outcome for row in results[name] for outcome in row]
+        compactions = max(1, sum(outcome.compactions for outcome in every))
+        figures |= {
+            f"{name}_tokens": sum(outcome.summary_tokens for outcome in every) / compactions,
+            f"{name}_bound": sum(outcome.bound for outcome in every) / compactions,
+            f"{name}_displaced": sum(outcome.displaced for outcome in every) / compactions,
+            f"{name}_compactions": compactions / len(every),
+        }
+    return figures
+
+
+@kept("kinds")
+def kinds(number: int) -> Figures:
+    """Points and steps won if a kind were never lost, or room never bound: the compressor's doing, not a prompt's."""
+    world = draw_world(number)
+    arms = {"plain": ORIGINAL, "none": NONE}
+    arms |= {kind: replace(ORIGINAL, habits=never_losing(world.habits, kind)) for kind in KINDS}
+    arms["room"] = replace(ORIGINAL, habits=replace(world.habits, room=100_000))
+    results = play(world, SUITE.tasks("test"), arms, OTHER_RUNS[:1])
+    return {name: _against(results["plain"], results[name]) for name in arms if name != "plain"}
+
+
+def never_losing(habits: Habits, kind: Kind) -> Habits:
+    return replace(habits, loss={**habits.loss, kind: 0.0}, relapse=0.0 if kind == "predicate" else habits.relapse)
+
+
+@kept("ceiling")
+def ceiling(number: int) -> Figures:
+    """The best set of clauses among the nested ones in the order of what each clause wins alone, on fresh runs.
+
+    The search sees one run; the estimates are from other runs, so that they are not flattered by the choice. A better
+    set may exist: this is a lower bound of what a prompt can win.
+    """
+    world, tasks = draw_world(number), SUITE.tasks("test")
+    alone: dict[str, Arm] = {kind: Arm("prompted", asking_for([kind])) for kind in KINDS}
+    results = play(world, tasks, {"plain": ORIGINAL, **alone}, SEARCH_RUNS)
+    order = sorted(KINDS, key=lambda kind: _rank(results[kind]), reverse=True)
+    nested = {size: Arm("prompted", asking_for(order[:size])) for size in range(2, len(KINDS) + 1)}
+    ranks = {0: _rank(results["plain"]), 1: _rank(results[order[0]])}
+    ranks |= {
+        int(size): _rank(rows)
+        for size, rows in play(world, tasks, {str(size): arm for size, arm in nested.items()}, SEARCH_RUNS).items()
+    }
+    best = max(ranks, key=lambda size: (ranks[size], -size))
+    arms = {
+        "plain": ORIGINAL,
+        "none": NONE,
+        "best": Arm("prompted", asking_for(order[:best])),
+        "everything": Arm("prompted", asking_for(KINDS)),
+    }
+    fresh = play(world, tasks, arms, CHECK_RUNS)
+    gains = {name: _against(fresh["plain"], fresh[name]) for name in arms if name != "plain"}
+    return {"kinds": order[:best], **gains}
+
+
+def _rank(outcomes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
+    """More successes first, then fewer steps."""
+    return fmean(accuracy(outcomes)), -fmean(outcome.steps for row in outcomes for outcome in row)
+
+
+@kept("controls")
+def controls(number: int) -> Figures:
+    """The plain prompt once more with other chances (A/A), and with a clause that asks for nothing."""
+    arms = {
+        "plain": ORIGINAL,
+        "again": replace(ORIGINAL, stream="again"),
+        "placebo": Arm("prompted", with_clauses(default_template(), [("wording", PLACEBO)])),
+    }
+    results = play(draw_world(number), SUITE.tasks("test"), arms, OTHER_RUNS)
+    return {name: _against(results["plain"], results[name]) for name in arms if name != "plain"}
+
+
+@kept("second-edition")
+def second_edition(runs: int) -> Figures:
+    """Prompts with fixed clauses on the frozen second edition, against the plain prompt on all test tasks."""
+    sets: dict[str, Sequence[Kind]] = {
+        "sets and pages": ("set", "page"),
+        "everything": KINDS,
+        "tokens, signatures, sets and pages": ("token", "signature", "set", "page"),
+        "signatures": ("signature",),
+    }
+    arms = {"plain": ORIGINAL, "none": NONE}
+    arms |= {name: Arm("prompted", asking_for(kinds)) for name, kinds in sets.items()}
+    results = play(World(), SUITE.tasks("test"), arms, range(runs))
+    return {name: _against(results["plain"], results[name]) for name in arms if name != "plain"}
+
+
+# --- the paper's printed prompts: what they ask for, in our words
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a prompt asks for. The paper prints its prompts; here are only the kinds of facts that they speak of."""
+
+    demands: tuple[Kind, ...]
+    forbids_tokens: bool = False
+    orders: tuple[str, ...] = ()
+    brevity: int = 0
+
+
+PRINTED: Mapping[str, Printed] = {
+    "start": Printed(("predicate", "identifier", "signature", "error"), brevity=1),
+    "ACON-UT": Printed(
+        tuple(kind for kind in KINDS if kind != "token"),
+        forbids_tokens=True,
+        orders=(
+            "Before each change, double-check the data against the app.",
+            "Before finishing, verify that every item was dealt with.",
+        ),
+        brevity=3,
+    ),
+    "PAIR": Printed(tuple(kind for kind in KINDS if kind != "token"), forbids_tokens=True, brevity=1),
+}
+"""Read from the AppWorld prompts with history-only compression. All three are checked, none is fitted."""
+
+
+def printed_template(prompt: Printed) -> Template:
+    template = asking_for(prompt.demands)
+    lines = [("secret", "Never copy a password or token.")] if prompt.forbids_tokens else []
+    lines += [("wording", order) for order in prompt.orders]
+    lines += [("wording", "Keep it concise.")] * min(1, prompt.brevity)
+    return with_clauses(template, lines)  # type: ignore[arg-type]
+
+
+@kept("printed")
+def printed(number: int) -> Figures:
+    """The gain over the paper's start prompt of the two prompts that the paper adapted from it."""
+    arms = {name: Arm("prompted", printed_template(prompt)) for name, prompt in PRINTED.items()}
+    results = play(draw_world(number), SUITE.tasks("test"), {**arms, "plain": ORIGINAL}, OTHER_RUNS)
+    figures = {name: _against(results["start"], results[name]) for name in arms if name != "start"}
+    return {"start_points": 100 * fmean(accuracy(results["start"])), **figures}
+
+
+# --- differences between arms, and over worlds
+
+
+def _against(
+    plain: Sequence[Sequence[Outcome]], other: Sequence[Sequence[Outcome]], scale: float = 100.0
+) -> dict[str, float]:
+    """Points and steps of an arm minus the plain one, task by task, with the variance of the mean of the points."""
+    points = [scale * (b - a) for a, b in zip(accuracy(plain), accuracy(other), strict=True)]
+    steps = [fmean(o.steps for o in b) - fmean(o.steps for o in a) for a, b in zip(plain, other, strict=True)]
+    return {"points": fmean(points), "variance": variance(points) / len(points), "steps": fmean(steps)}
+
+
+def table_of(command: str, rows: Sequence[Figures]) -> Table:
+    """The figures of some worlds, and of all of them together where they are differences."""
+    names = [name for name in rows[0] if name != "world"]
+    cells = [(row["world"], *(_cell(row[name]) for name in names)) for row in rows]
+    if len(rows) > 1:
+        cells.append(("over worlds", *(_over(name, rows) for name in names)))
+    titles = {name: name.replace("_", " ") for name in names}
+    notes = ("168 test tasks, simulated models; differences in points, steps after the stroke.",)
+    return Table(f"{command}: development worlds", columns("world", *names, **titles), tuple(cells), notes)
+
+
+def second_edition_table(figures: Figures, runs: int) -> Table:
+    """Gains with intervals over tasks."""
+    rows = []
+    for name, each in figures.items():
+        error = 1.96 * sqrt(each["variance"])
+        interval = (each["points"] - error, each["points"] + error)
+        rows.append((name, Number(each["points"], interval=interval, signed=True), Number(each["steps"], signed=True)))
+    titles = {"prompt": "asks for", "gain": "gain over the plain prompt [95%]"}
+    notes = (f"Second edition, 168 test tasks, {runs} runs, simulated models; intervals over tasks.",)
+    return Table(
+        "Fixed prompts on the second edition", columns("prompt", "gain", "steps", **titles), tuple(rows), notes
+    )
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        return f"{value['points']:+.1f} / {value['steps']:+.1f}"
+    return ", ".join(value) if isinstance(value, list) else Number(float(value), 2)
+
+
+def _over(name: str, rows: Sequence[Figures]) -> Any:
+    if not isinstance(rows[0][name], dict):
+        return None if isinstance(rows[0][name], list) else Number(fmean(row[name] for row in rows), 2)
+    estimate, _ = random_effects(*([row[name][key] for row in rows] for key in ("points", "variance")))
+    steps = fmean(row[name]["steps"] for row in rows)
+    return f"{estimate.value:+.1f} ({estimate.low:+.1f} to {estimate.high:+.1f}) / {steps:+.1f}"
+
+
+# --- power
+
+ADAPTATION_SD = 3.0
+"""Points between adaptations of one method beyond the noise of its test runs: on the second edition PAIR's adaptations
+differ by 3.6 and the unadapted prompt's runs by 1.9 (docs/benchmarks.md), so by 3.1."""
+WORLD_SDS = (0.0, 2.0, 3.0)
+"""Points between worlds of a method's true gain: an assumption, nobody has measured it."""
+
+
+def noise(cache: Path, number: int) -> Figures:
+    """How far two test runs of the plain prompt differ, in points, from the A/A control."""
+    again = controls(cache, number)["again"]
+    return {"world": number, "difference_sd": sqrt(again["variance"] * len(OTHER_RUNS))}
+
+
+def power(
+    noise_sd: float, worlds: int, adaptations: int, world_sd: float, gain: float = 3.0, trials: int = 4000
+) -> float:
+    """How often an average gain over worlds comes out above zero, by simulation of the protocol's analysis."""
+    chance = Random(f"power {noise_sd} {worlds} {adaptations} {world_sd} {gain}")
+    quantile = t_quantile(0.975, worlds - 1)
+    sd = sqrt(world_sd**2 + (ADAPTATION_SD**2 + noise_sd**2) / adaptations)
+    trials, seen = 4000, 0
+    for _ in range(trials):
+        means = [chance.gauss(gain, sd) for _ in range(worlds)]
+        seen += fmean(means) - quantile * sqrt(variance(means) / worlds) > 0
+    return seen / trials
+
+
+def power_report(rows: Sequence[Figures]) -> Figures:
+    noise_sd = sqrt(fmean(row["difference_sd"] ** 2 for row in rows))
+    return {
+        "noise": list(rows),
+        "noise_sd": noise_sd,
+        "power": {
+            f"{world_sd:g}": {str(n): power(noise_sd, len(rows), n, world_sd) for n in range(1, 9)}
+            for world_sd in WORLD_SDS
+        },
+    }
+
+
+def power_text(rows: Sequence[Figures]) -> str:
+    report = power_report(rows)
+    lines = [
+        f"A/A of the plain prompt: two test runs of 168 tasks differ by {report['noise_sd']:.2f} points (SD,"
+        f" {len(rows)} worlds). Adaptations are taken to differ by {ADAPTATION_SD:g}.",
+        "Power for +3 points on average over these worlds, by adaptations in each:",
+    ]
+    for world_sd, powers in report["power"].items():
+        cells = "  ".join(f"{n}: {value:.2f}" for n, value in powers.items())
+        lines.append(f"  SD of the gain between worlds {world_sd}:  {cells}")
+    return "\n".join(lines)
