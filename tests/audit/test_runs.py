@@ -75,7 +75,7 @@ def test_the_recorded_worth_is_whole_and_says_where_it_comes_from() -> None:
     for estimate in (worth.with_burden, worth.with_hazard):
         assert estimate is not None
         assert f"{abs(estimate.value):.2f}" in said
-        assert ("none that can be told from zero" in said) or not estimate.low <= 0 <= estimate.high
+        assert ("not distinguishable from zero" in said) or not estimate.low <= 0 <= estimate.high
 
 
 def test_the_documentation_has_the_recorded_figures() -> None:

@@ -51,7 +51,7 @@ RESULT = "template revised from observation"
 """What the manifest of such a directory says it is."""
 OBSERVATIONAL = (
     "Observational: a model read masked excerpts of transcripts. Nothing was continued without the compaction, so "
-    "neither the diagnoses nor the revised template are verified; `recompact adapt` does that on tasks of your own."
+    "neither the diagnoses nor the revised template are verified; `recompact adapt` verifies them on your own tasks."
 )
 SUMMARY_CHARS = 16_000
 CHANNEL = "observed"

@@ -157,7 +157,7 @@ class Session:
         return safe_line(f"{self.path.name}{f'/{self.member}' if self.member else ''}")
 
     def in_scheme(self, scheme: Scheme) -> Session:
-        """Measured by one scheme: what is told of a compaction is from the window that its score is of."""
+        """The session measured by one scheme: details of a compaction come from the same window as its score."""
         found = tuple(_in_window(each, scheme.window) for each in self.compactions)
         return replace(self, scheme=scheme.name, compactions=found)
 

@@ -123,7 +123,7 @@ def _digest(line: str) -> str:
     return f"{line[:LONGEST]}{hash(line)}"
 
 
-class Again(NamedTuple):
+class RepeatedRead(NamedTuple):
     """A range that was read again: what is read now, the result that showed it last, and what that one had read."""
 
     range: Range
@@ -137,14 +137,14 @@ class ReadIndex:
     def __init__(self) -> None:
         self._reads: dict[str, list[tuple[int, int, int]]] = {}
 
-    def add(self, reads: tuple[Range, ...], number: int) -> tuple[Again, ...]:
+    def add(self, reads: tuple[Range, ...], number: int) -> tuple[RepeatedRead, ...]:
         """Take in what a call read: each range that was read before, with the latest result that overlaps it."""
         again = []
         for wanted in reads:
             places = self._reads.setdefault(wanted.path, [])
             for place, first, last in reversed(places):
                 if place != number and _overlap(wanted, first, last):
-                    again.append(Again(wanted, place, Range(wanted.path, first, last)))
+                    again.append(RepeatedRead(wanted, place, Range(wanted.path, first, last)))
                     break
             places.append((number, wanted.first, wanted.last))
             del places[:-PLACES]
@@ -162,7 +162,7 @@ def _overlap(wanted: Range, first: int, last: int) -> bool:
     return 2 * shared >= min(wanted.last - wanted.first, last - first) + 1 and shared > 0 and last <= END
 
 
-class Failed(NamedTuple):
+class KnownFailure(NamedTuple):
     """A command hit an error that it had hit before."""
 
     last: int  # the latest result or summary that told of this error
@@ -183,14 +183,14 @@ class FailureIndex:
 
     def add(
         self, effect: CallEffect, text: str, failed: bool | None, number: int, line: int, edits: int
-    ) -> Failed | None:
+    ) -> KnownFailure | None:
         """Take in a result; the latest of its errors counts: while any of them is in sight, the agent has been told.
 
         A command that fails again after an edit is work in progress, not a failure that was forgotten.
         """
         if effect.kind in READING or effect.kind in ASIDE or effect.kind == "edit":
             return None
-        again: Failed | None = None
+        again: KnownFailure | None = None
         key = effect.key
         for error in set(error_lines(text, failed)):
             mark = hash(error)
@@ -201,7 +201,7 @@ class FailureIndex:
             if first >= 0 and edits_then == edits:
                 last = max(last, self._latest_quote(error))
                 if again is None or last > again.last:
-                    again = Failed(last, error, first)
+                    again = KnownFailure(last, error, first)
         if len(self._by) > self.LIMIT:
             self._by.clear()
             self._last.clear()

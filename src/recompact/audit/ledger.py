@@ -71,7 +71,7 @@ class Ledger:
         self._text_chars = 0
         self._stretch = _Stretch()
         self._pending: PendingCompaction | None = None
-        self._found: list[AuditedCompaction] = []
+        self._compactions: list[AuditedCompaction] = []
         self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
         self._calls = self._edits = self._rewinds = 0
@@ -216,7 +216,7 @@ class Ledger:
         self._pending = PendingCompaction(
             event,
             boundary,
-            len(self._found) + 1,
+            len(self._compactions) + 1,
             event.tokens_before if event.tokens_before is not None else self._size,
             event.tokens_after,
             self._text_chars if any(text.role in _OWN for text in self._texts) else 0,
@@ -294,14 +294,14 @@ class Ledger:
         """Measure a real boundary, now that its window is complete."""
         if self._pending is not None:
             since = [text for text in self._texts if text.number >= self._pending.boundary.number]
-            self._found.append(settle(self._pending, self._stretch.steps, since, self._schemes))
+            self._compactions.append(settle(self._pending, self._stretch.steps, since, self._schemes))
             self._pending = None
 
     def _close_stretch(self, kept_calls: int | None, *, compacted: bool) -> None:
         """Measure the placebo points since the last compaction."""
         stretch = self._stretch
-        if self._found:
-            self._found[-1] = replace(self._found[-1], following=len(stretch.steps))
+        if self._compactions:
+            self._compactions[-1] = replace(self._compactions[-1], following=len(stretch.steps))
         if kept_calls is not None:
             self._kept_calls.append(kept_calls)
         if not self._kept_calls:
@@ -313,7 +313,7 @@ class Ledger:
                 self._visible_at,
                 earlier=stretch.earlier,
                 kept=kept,
-                after_compaction=bool(self._found),
+                after_compaction=bool(self._compactions),
                 before_compaction=compacted,
                 scheme=scheme,
             )
@@ -324,7 +324,7 @@ class Ledger:
         self._close_stretch(None, compacted=False)
         # A narrower scheme is only for sessions where the wider ones find no room.
         scheme = next((each for each in self._schemes if self._points[each.name]), self._schemes[0])
-        smallest = min((found.dropped_calls for found in self._found if found.kind == "summary"), default=0)
+        smallest = min((found.dropped_calls for found in self._compactions if found.kind == "summary"), default=0)
         info = self._info
         return Session(
             path,
@@ -337,7 +337,7 @@ class Ledger:
             info.standing or "main",
             info.parent,
             self._calls,
-            tuple(self._found),
+            tuple(self._compactions),
             {name: tuple(far_enough(points, smallest)) for name, points in self._points.items()},
             self._rewinds,
             scheme.name,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.audit.call_effects import ASIDE, READING, CallEffect
-from recompact.audit.index import Again, Failed
+from recompact.audit.index import KnownFailure, RepeatedRead
 from recompact.audit.visibility import Visible
 
 PER = 10  # rates are per this many calls
@@ -30,8 +30,8 @@ class Step:
     failed: bool | None = None
     chars: int = 0  # of the whole result
     origins: tuple[tuple[int, int], ...] = ()
-    again: tuple[Again, ...] = ()
-    failure: Failed | None = None
+    again: tuple[RepeatedRead, ...] = ()
+    failure: KnownFailure | None = None
     repeat: int = -1  # the last result of exactly the same call
     unchanged: bool = False  # nothing was edited since that one
     excerpt: str = ""

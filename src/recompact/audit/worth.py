@@ -116,11 +116,15 @@ def _figure(estimate: Estimate | None) -> str:
 
 
 def _reading(estimate: Estimate | None) -> str:
-    return " (none that can be told from zero)" if estimate is not None and estimate.low <= 0 <= estimate.high else ""
+    return " (not distinguishable from zero)" if estimate is not None and estimate.low <= 0 <= estimate.high else ""
 
 
 def _chance(estimate: Estimate | None) -> str:
-    return ", from which this cannot be told" if estimate is not None and estimate.low <= 0.5 <= estimate.high else ""
+    return (
+        ", and this is not distinguishable from it"
+        if estimate is not None and estimate.low <= 0.5 <= estimate.high
+        else ""
+    )
 
 
 def _share(stratum: Stratum) -> str:

@@ -1,4 +1,4 @@
-"""`recompact audit`: what transcripts of your own sessions show about their compactions: no model, no key."""
+"""`recompact audit`: what transcripts of your sessions show about their compactions, without a model or a key."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _diagnose(
     say(plan.statement, err=True)
     if not yes:
         if not sys.stdin.isatty():
-            raise InputError("nothing was sent, since nobody can be asked here: --yes sends it without asking")
+            raise InputError("nothing was sent: there is no terminal to confirm at; --yes sends it without asking")
         if not click.confirm("Send it?", err=True):
             say("Nothing was sent.", err=True)
             return None

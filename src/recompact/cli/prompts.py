@@ -154,7 +154,7 @@ def diff(a: str, b: str, as_json: bool) -> None:
 @click.option("--system", type=_path, help="A file with the system prompt.")
 @click.option("--package", type=_path, help="Where the harness's package is installed.")
 @click.option("--python", help="The Python that the harness is installed in.")
-@click.option("--force", is_flag=True, help="Replace an earlier import that nobody has changed.")
+@click.option("--force", is_flag=True, help="Replace an earlier import that has not been changed.")
 @json_option
 def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     """Make a template of SOURCE, a file, or of the prompt that a harness has in force.
@@ -224,7 +224,7 @@ def _import_harness(name: str, path: Path | None, python: str | None) -> Templat
     if isinstance(prompts, PromptConstants):
         return from_package(name, prompts, package=path, python=python)
     if python is not None:
-        raise click.UsageError(f"--python has no meaning for {name}: its prompt is in a file of yours.")
+        raise click.UsageError(f"--python has no meaning for {name}: its prompt is in one of your files.")
     return from_settings(name, prompts, path)
 
 

@@ -23,7 +23,7 @@ def export(template: Template, budget: int) -> Export:
     snippet = (
         f"# For ~/.codex/config.toml, above its first [table]. {origin(template)}\n"
         f"{KEY} = {toml_text(prompt.text)}\n\n"
-        "# The built-in OpenAI provider compacts on the server and ignores the prompt without a word. A provider of\n"
+        "# The built-in OpenAI provider compacts on the server and silently ignores the prompt. A provider of\n"
         "# your own, even one with the same address, compacts locally:\n"
         '# model_provider = "local-compaction"\n'
         "#\n"
@@ -38,7 +38,7 @@ def export(template: Template, budget: int) -> Export:
         steps=(
             "copy the key into ~/.codex/config.toml (or $CODEX_HOME), above the first [table]: below one it would"
             " belong to that table",
-            "set a model_provider of your own, unless you have one: the snippet shows how",
+            "set your own model_provider, unless you have one: the snippet shows how",
         ),
         checks=(
             "run /compact: the newest rollout-*.jsonl below ~/.codex/sessions then has a `compacted` record with a"
@@ -46,7 +46,7 @@ def export(template: Template, budget: int) -> Export:
             "`recompact audit ~/.codex/sessions` writes audit.html, which shows the summary of the latest compaction",
         ),
         traps=(
-            "on the built-in OpenAI provider the prompt is ignored without a word",
+            "the built-in OpenAI provider silently ignores the prompt",
             "user messages stay beside the summary, up to 20,000 tokens, newest first; tool results do not",
         ),
         losses=prompt.losses,

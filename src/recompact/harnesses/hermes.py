@@ -54,7 +54,7 @@ class RecompactEngine(ContextCompressor):
 
 
 def register(ctx):
-    # The model and the size of its window are told to the engine when an agent starts.
+    # An agent tells the engine its model and window size when it starts.
     ctx.register_context_engine(RecompactEngine("", quiet_mode=True, config_context_length=200_000))
 '''
 _IMPORTS = """

@@ -54,7 +54,7 @@ def install(export: Export, *, force: bool) -> list[tuple[Path, Path | None]]:
     placed = [(file, Path(file.place).expanduser()) for file in export.files if file.place]
     if not placed:
         raise InputError(
-            "what this harness needs goes into code or settings of your own, so there is nothing to install:"
+            "this harness takes the template in your code or settings, so there is nothing to install:"
             " leave --install out, and follow the steps that are printed"
         )
     taken = [path for file, path in placed if os.path.lexists(path) and not _same(path, file.data)]

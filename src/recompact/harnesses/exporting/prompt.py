@@ -68,7 +68,7 @@ def one_prompt(
         losses.append("first.md and update.md became one prompt that tells the two cases apart: there is only one here")
     if with_system and template.system.strip():
         text = f"{template.system.rstrip()}\n\n{text}"
-        losses.append("system.md stands at the head of the prompt: there is no system prompt of its own here")
+        losses.append("system.md was put at the head of the prompt: this harness takes no separate system prompt")
     losses += _misplaced_words(text, conversation)
     values = {**_values(budget), "history": conversation if placed else f"(the conversation {conversation})"}
     values["previous_summary"] = f"(the earlier summary: {earlier})"
@@ -100,10 +100,10 @@ def _losses(template: Template, budget: int) -> list[str]:
     used = {name for part in ("first", "update") for name in placeholders(template.framed(part))}
     losses = []
     if "budget" in used:
-        losses.append(f"{{{{ budget }}}} became {budget}: nobody puts a number there while the agent runs (--budget)")
+        losses.append(f"{{{{ budget }}}} became {budget}: the harness cannot fill it in (--budget sets it)")
     for name, words in (("task", TASK), ("prefix", PREFIX)):
         if name in used:
-            losses.append(f'{{{{ {name} }}}} became "{words}": there is no such value here')
+            losses.append(f'{{{{ {name} }}}} became "{words}": the harness has no such value')
     return losses
 
 

@@ -27,14 +27,14 @@ def prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
     files = [folder / name for name in source.names] if path is None or path.is_dir() else [folder]
     file = next((file for file in files if file.is_file()), None)
     if file is None:
-        raise InputError(f"there is no {' or '.join(map(str, files))}: say where it is, as --from HARNESS PATH")
+        raise InputError(f"{' or '.join(map(str, files))} does not exist: give its path, as in --from HARNESS PATH")
     try:
         prompt = source.read(file.read_bytes().decode("utf-8"), file)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not prompt or not prompt.strip():
         what = f"no {source.key}" if source.key else "no prompt"
-        raise InputError(f"{file} has {what}: the harness uses its built-in prompt, which its files do not show")
+        raise InputError(f"{file} has {what}: the harness uses its built-in prompt, which is not in its files")
     return file, prompt
 
 

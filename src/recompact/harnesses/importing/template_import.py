@@ -22,7 +22,7 @@ IMPORT = "imported template"
 """What the manifest of such a directory calls it."""
 
 # Goes around a prompt that has no place for the conversation. The tags are those that update prompts of harnesses refer
-# to; there are no words, so that nothing is said that the harness does not say.
+# to; there are no words beside them, so that the compressor reads only what the harness wrote.
 FRAME = """\
 <conversation>
 {{ history }}
@@ -75,7 +75,7 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Templat
     texts = {"system": _text(system) if system else "", "first": _text(first)}
     if update is None and "previous_summary" in placeholders(texts["first"]):
         raise InputError(
-            f"{first} has a place for a previous summary, so it is no prompt for the first one:"
+            f"{first} has a place for a previous summary, so it cannot be the prompt for the first one:"
             " give both, as --first FILE --update FILE."
         )
     texts["update"] = _text(update) if update else texts["first"]

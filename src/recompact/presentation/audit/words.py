@@ -25,7 +25,7 @@ OBSERVATIONAL = (
 NEXT = (
     (
         "Whether a compaction did harm is known only by trying both: continue from the same state with the context "
-        "before and with the context after it. Record tasks of your own with",
+        "before and with the context after it. Record your own tasks with",
         "recompact collect CONFIG",
     ),
     ("Then test every compaction with", "recompact verify CONFIG"),
@@ -112,7 +112,7 @@ def outcomes(assessment: Assessment) -> Iterator[str]:
         if scores := [each.score for each in sessions if each.score is not None]:
             means.append(f"{fmean(scores):.2f} for {quantity(len(scores), 'session')} {name}")
     if means:
-        reason = "; longer tasks compact more often, so this is no comparison of like with like" * (len(means) > 1)
+        reason = "; longer tasks compact more often, so the groups differ in more than that" * (len(means) > 1)
         yield f"Mean score: {', '.join(means)}{reason}."
 
 
