@@ -215,9 +215,8 @@ def _usage(usage: object, request: Request, message: Message, count: TokenCounte
     calls = min(_whole_number(given.calls) or 1, MOST_CALLS)
     tokens_in, tokens_out = _whole_number(given.input), _whole_number(given.output)
     estimated = 0
-    most_input = 4 * _characters(request) + SERVER_TOKENS  # a token is at least a byte
     # Some count cached input or reasoning separately: then neither number can be trusted.
-    if not tokens_in or tokens_in > calls * most_input or cached is None or cached > tokens_in:
+    if not tokens_in or _too_many(tokens_in / calls, request) or cached is None or cached > tokens_in:
         tokens_in, cached, reported, estimated = request_tokens(request, count or counter()), 0, 0, 1
     if cached or reported:  # whoever counts what was cached counts all of it
         reported = tokens_in
@@ -238,5 +237,12 @@ def _whole_number(value: Any) -> int | None:
     return value
 
 
-def _characters(request: Request) -> int:
-    return sum(message.characters for message in request.messages) + sum(tool.characters for tool in request.tools)
+def _too_many(tokens: float, request: Request) -> bool:
+    """Whether a request cannot have so many tokens: each is at least a byte. It stops at the first message by which
+    they are possible, so that a long conversation is not measured again with every step."""
+    left = tokens - SERVER_TOKENS - 4 * sum(tool.characters for tool in request.tools)
+    for message in reversed(request.messages):
+        if left <= 0:
+            break
+        left -= 4 * message.characters
+    return left > 0

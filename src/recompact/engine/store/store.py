@@ -41,6 +41,8 @@ T = TypeVar("T")
 USAGE = ("input", "output", "cached", "reasoning", "calls", "estimated", "cache_reported")
 """The columns that make up a `Usage`, in its order."""
 
+KEPT = 50_000  # hashes that are remembered, some five megabytes
+
 
 class Store:
     """An open run file: `Store.open` to write, `Store.read` to read."""
@@ -50,6 +52,7 @@ class Store:
         self._db = connection
         self._lock = lock
         self._file = _identity(path)
+        self._kept: set[bytes] = set()  # hashes of texts that are known to be in the file
 
     # -- opening and closing -------------------------------------------------------------------------------------
 
@@ -126,6 +129,7 @@ class Store:
             self._roll_back()
 
     def _roll_back(self) -> None:
+        self._kept.clear()  # what was put in a transaction goes with it
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
@@ -138,9 +142,14 @@ class Store:
         """
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         key = hashlib.sha256(raw).digest()
+        if key in self._kept:
+            return key
         if not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
             packed = pack(raw, self._plain, near)
             self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
+        if len(self._kept) >= KEPT:
+            self._kept.clear()
+        self._kept.add(key)
         return key
 
     def blob(self, key: bytes) -> bytes:
