@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
+from recompact.attribution.records import outcomes_in
 from recompact.attribution.registry import allocation_of
-from recompact.attribution.verify import outcomes_in, verify
+from recompact.attribution.verify import verify
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config import Config, VerifyConfig

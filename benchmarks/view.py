@@ -24,6 +24,7 @@ from random import Random
 from urllib.parse import quote
 
 from recompact.attribution.continuations import continuation_unit
+from recompact.attribution.judgement import store_verdicts
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.records import write_continuation, write_trajectory
 from recompact.engine.store.store import Store
@@ -52,6 +53,7 @@ def make_run(path: Path, boundaries: int) -> None:
                 name = continuation_unit(task, boundary.index, arm, draw)
                 write_continuation(store, name, unit, boundary.index, arm, draw, continuation, seconds=0.0)
         _copy_rows(store, -(-boundaries // EACH))
+        store_verdicts(store, VerifyConfig(allocation="uniform:3"))
 
 
 def _copy_rows(store: Store, trajectories: int) -> None:

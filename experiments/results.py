@@ -14,13 +14,14 @@ from pathlib import Path
 from echoes import echo_table
 from experiment import Experiment, find_experiment, parser_of
 from recompact.adaptation.fit_table import fit_table
-from recompact.attribution.findings import Finding, findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.statement import control_of, statement_of
 from recompact.engine.config import DEFAULT_MODELS
 from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.runs import TrajectoryRow, boundary_rows, trajectories
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Verdict
 from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.breakdown import breakdown_table, by_group
@@ -110,15 +111,15 @@ def _boundaries(experiment: Experiment) -> Iterator[str]:
         if store.metadata.verified is None:
             yield "They have not been verified yet."
             return
-        judged = findings(store)
+        judged = read_verdicts(store)
         yield " ".join(statement_of(judged, control_of(store)).sentences())
         yield ""
-        yield markdown(_boundary_table(judged.boundaries))
+        yield markdown(_boundary_table(judged.verdicts))
         if experiment.config.agent.model == DEFAULT_MODELS["agent"]:
             yield markdown(understood_table(store))
 
 
-def _boundary_table(boundaries: Sequence[Finding]) -> Table:
+def _boundary_table(boundaries: Sequence[Verdict]) -> Table:
     rows = tuple(
         (
             f"{each.row.task}#{each.row.index}",

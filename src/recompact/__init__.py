@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
     from recompact.agents.function import LoopEnded as LoopEnded
     from recompact.attribution.allocation import Allocation as Allocation
-    from recompact.attribution.findings import findings as findings
+    from recompact.attribution.boundary_view import BoundaryView as BoundaryView, boundary_view as boundary_view
+    from recompact.attribution.judgement import Verification as Verification, read_verdicts as read_verdicts
     from recompact.attribution.verify import verify as verify
     from recompact.compressors.fifo import Fifo as Fifo
     from recompact.compressors.prompted import Prompted as Prompted
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
     from recompact.engine.rollout import Agent as Agent
     from recompact.engine.store.runs import open_run as open_run
+    from recompact.engine.store.verdicts import Verdict as Verdict
     from recompact.engine.study import Method as Method, Study as Study
     from recompact.environments.functions import function_suite as function_suite
     from recompact.environments.inprocess import InProcessSuite as InProcessSuite
@@ -99,6 +101,7 @@ _PUBLIC = {
     "Arm": "evaluation.arms",
     "Boundary": "values.trajectory",
     "BoundaryId": "values.outcome",
+    "BoundaryView": "attribution.boundary_view",
     "Candidate": "values.candidate",
     "ChatModel": "models.protocol",
     "Clause": "values.candidate",
@@ -148,15 +151,17 @@ _PUBLIC = {
     "Turn": "values.context",
     "Unfinished": "engine.execution.scheduler",
     "Usage": "values.chat",
+    "Verdict": "engine.store.verdicts",
+    "Verification": "attribution.judgement",
     "adapt": "adaptation.adapt",
     "agent_suite": "suites.workspace.function_agents",
     "assistant": "values.chat",
+    "boundary_view": "attribution.boundary_view",
     "collect": "engine.collection",
     "compare": "evaluation.paired",
     "counter": "values.tokens",
     "default_template": "values.template",
     "evaluate": "evaluation.evaluate",
-    "findings": "attribution.findings",
     "function_suite": "environments.functions",
     "gateway": "engine.loops",
     "load_config": "engine.config_parser",
@@ -165,6 +170,7 @@ _PUBLIC = {
     "open_study": "engine.assembly",
     "parse_config": "engine.config_parser",
     "read_arms": "evaluation.arm_runs",
+    "read_verdicts": "attribution.judgement",
     "run_episode": "engine.execution.episodes",
     "simulated_models": "simulation",
     "system": "values.chat",

@@ -13,8 +13,9 @@ from acon_support import CONFIG, TASKS, Changed, edited, refusal, study_run
 from commands import recompact
 
 from recompact.adaptation.adapt import adapt
-from recompact.attribution.findings import findings
-from recompact.attribution.verify import settings_of, verify
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.records import settings_of
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.runs import continuation_rows
@@ -132,7 +133,7 @@ def test_abstained_boundaries_support_no_clause(verified: Path, tmp_path: Path) 
     path = tmp_path / "run.db"
     shutil.copy(verified, path)
     with Store.read(path) as store:
-        worst = str(next(finding.id for finding in findings(store).boundaries if finding.retained))
+        worst = str(next(finding.id for finding in read_verdicts(store).verdicts if finding.retained))
     task = worst.partition("#")[0]
 
     def abstains_there(request: Request, text: str) -> str:

@@ -14,7 +14,7 @@ from schemas import strict_fields
 
 from recompact.adaptation.candidates import without_usable
 from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
-from recompact.adaptation.evidence import BoundaryEvidence
+from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import count_evidence
 from recompact.audit import diagnosis as observed_diagnosis
@@ -31,7 +31,7 @@ LINES = {
     "N2": "- logged in to payments",
     "C2.3": "(again) -> login({})",
 }
-EVIDENCE = BoundaryEvidence(BoundaryId("collect/t", 1), "burden", "the text", 2, LINES, cuts=2, left_out=70)
+EVIDENCE = EvidenceText(BoundaryId("collect/t", 1), "burden", "the text", 2, LINES, cuts=2, left_out=70)
 
 
 class Scripted:

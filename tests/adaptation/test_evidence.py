@@ -12,7 +12,7 @@ import pytest
 
 from recompact.adaptation.evidence import (
     LEVELS,
-    BoundaryEvidence,
+    EvidenceText,
     assemble_evidence,
     describe_boundary,
     gather,
@@ -21,12 +21,12 @@ from recompact.adaptation.evidence import (
 )
 from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.pair_controls import swap_arms
-from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, find_dropped, needed_facts, repeated_actions
+from recompact.attribution.boundary_view import BoundaryView, Continuation
+from recompact.attribution.divergence import actions_of, repeated_actions
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import Finding
 from recompact.attribution.posterior import PAPER
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
+from recompact.engine.store.verdicts import Verdict
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
@@ -51,7 +51,9 @@ PAY = turn("pay", '{"token": "tok-99"}', "paid")
 LONG = turn("read", '{"file": 1}', LONG_RESULT)
 
 
-def evidence(pre: Sequence[Turn], post: Sequence[Turn], draws: int = 2, segment: Sequence[Turn] = (LOGIN,)) -> Evidence:
+def evidence(
+    pre: Sequence[Turn], post: Sequence[Turn], draws: int = 2, segment: Sequence[Turn] = (LOGIN,)
+) -> BoundaryView:
     """A boundary whose segment has the token, and continuations of both arms."""
     before = Context(PREFIX, Summary("before: nothing", 3), (*segment, LIST))
     boundary = Boundary(2, 2, before, Context(PREFIX, Summary("## Done\nlogged in", 5), (LIST,)), None, ())
@@ -70,9 +72,8 @@ def evidence(pre: Sequence[Turn], post: Sequence[Turn], draws: int = 2, segment:
             )
             own = actions_of(made)
             continuations.append(Continuation(record, made, own, repeated_actions(boundary.actions, own)))
-    finding = Finding(id, row, outcomes, effect_of(outcomes), True)
-    continued = [c.trajectory for c in continuations if c.row.arm == "PRE"]
-    return Evidence(finding, boundary, find_dropped(boundary), needed_facts(boundary, continued), tuple(continuations))
+    finding = Verdict(id, row, "retained", outcomes, effect_of(outcomes))
+    return BoundaryView(finding, boundary, tuple(continuations))
 
 
 def trajectory(turns: Sequence[Turn], success: bool, ending: Ending = "finished") -> Trajectory:
@@ -81,7 +82,7 @@ def trajectory(turns: Sequence[Turn], success: bool, ending: Ending = "finished"
     )
 
 
-def shown(made: Evidence, scope: str = "history", budget: int = 60_000) -> BoundaryEvidence:
+def shown(made: BoundaryView, scope: str = "history", budget: int = 60_000) -> EvidenceText:
     return describe_boundary(made, TASK, scope, budget, COUNT)  # type: ignore[arg-type]
 
 
@@ -158,7 +159,7 @@ def test_the_limit_holds_for_one_call_and_what_is_cut_is_marked_and_counted(budg
 def test_without_post_draws_the_trajectory_itself_is_shown() -> None:
     """Chained allocations read the POST draw off it."""
     made = evidence([PAY], [PAY])
-    alone = Evidence(made.finding, made.boundary, made.dropped, made.needed, made.continuations[:1])
+    alone = BoundaryView(made.verdict, made.boundary, made.continuations[:1])
     text = describe_boundary(alone, TASK, "history", 60_000, COUNT, (LOGIN, PAY)).text
     assert '<continuation number="2" arm="POST" draw="trajectory">' in text
     assert "later compactions are part of it" in text
@@ -245,19 +246,19 @@ def test_calls_that_were_made_before_are_marked_each_once() -> None:
 def test_parts_that_there_are_none_of_are_left_out() -> None:
     made = evidence([LIST], [LIST], draws=1)
     boundary = replace(made.boundary, pre=Context(PREFIX, None, ()), post=Context(PREFIX))
-    bare = replace(made, boundary=boundary, needed=(), finding=replace(made.finding, effect=None))
+    bare = replace(made, boundary=boundary, verdict=replace(made.verdict, effect=None))
     text = describe_boundary(bare, "", "history", 60_000, COUNT)
     for tag in ("prefix", "task", "previous-summary", "last-turn", "missing-facts"):
         assert f"<{tag}>" not in text.text
     assert block(text.text, "effect") == "not known"
     assert "<summary>\n\n</summary>" in text.text
     assert text.channel == "none"
-    assert shown(made).channel == made.finding.effect.channel  # type: ignore[union-attr]
+    assert shown(made).channel == made.verdict.effect.channel  # type: ignore[union-attr]
 
 
 def test_the_effect_is_told_with_its_intervals() -> None:
     made = evidence([PAY], [LOGIN, PAY], draws=2)
-    effect = made.finding.effect
+    effect = made.verdict.effect
     assert effect is not None
     h, b = effect.hazard_estimate, effect.burden_estimate
     assert block(shown(made).text, "effect").split("\n") == [
@@ -347,6 +348,6 @@ def test_swapped_arms_follow_each_other_in_the_same_order_with_the_facts_of_the_
     assert [(c.row.draw, c.row.arm) for c in other.continuations] == [(0, "PRE"), (0, "POST"), (1, "PRE"), (1, "POST")]
     assert [c.row.name.split("/")[-2] for c in other.continuations] == ["POST", "PRE", "POST", "PRE"]
     assert other.needed == ()
-    assert other.finding.outcomes == Outcomes(made.finding.outcomes.post, made.finding.outcomes.pre)
-    assert other.finding.effect == effect_of(other.finding.outcomes)
+    assert other.verdict.outcomes == Outcomes(made.verdict.outcomes.post, made.verdict.outcomes.pre)
+    assert other.verdict.effect == effect_of(other.verdict.outcomes)
     assert swap_arms(other, PAPER).needed == made.needed

@@ -19,12 +19,12 @@ from recompact.adaptation.facts import candidates_from, missing_kinds, sizes
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, kind_of, missing_facts
-from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
-from recompact.attribution.findings import Finding
+from recompact.attribution.boundary_view import BoundaryView, Continuation
+from recompact.attribution.divergence import actions_of
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Verdict
 from recompact.values.candidate import ORIGINAL, Clause
 from recompact.values.chat import Message, ToolCall, assistant, system
 from recompact.values.context import Context, Summary, Turn
@@ -72,10 +72,7 @@ def lacking(
         row = ContinuationRow(arm, id.unit, id.index, arm, 0, True, 1.0, "finished", len(steps), {}, "")
         continuations.append(Continuation(row, trajectory, actions_of(trajectory), ()))
     place = BoundaryRow(id.unit, id.index, "a", len(before), 10, 10, 9, True)
-    needed = needed_facts(boundary, [continuations[0].trajectory])
-    evidence = Evidence(
-        Finding(id, place, Outcomes(), None, True), boundary, find_dropped(boundary), needed, tuple(continuations)
-    )
+    evidence = BoundaryView(Verdict(id, place, "retained", Outcomes(), None), boundary, tuple(continuations))
     return missing_facts(evidence, turns_of(before))
 
 
@@ -279,7 +276,7 @@ def test_nothing_retained_and_nothing_missing_are_said(tmp_path: Path, monkeypat
     assert ended.returncode == 0
     assert "No boundary was retained, so there is nothing to adapt: the original stays." in ended.stdout
 
-    monkeypatch.setattr("recompact.adaptation.facts._lack", lambda store, evidence: MissingFacts(evidence.finding.id))
+    monkeypatch.setattr("recompact.adaptation.facts._lack", lambda store, evidence: MissingFacts(evidence.id))
     (tmp_path / "mine.toml").write_text(SAFES)
     ended = recompact("adapt", "mine.toml", "--run", "other", cwd=tmp_path)
     assert ended.returncode == 0

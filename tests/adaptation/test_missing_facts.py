@@ -29,10 +29,10 @@ from recompact.adaptation.missing_facts import (
     missing_facts,
     number_of_facts,
 )
-from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
-from recompact.attribution.findings import Finding
+from recompact.attribution.boundary_view import BoundaryView, Continuation
+from recompact.attribution.divergence import actions_of
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
+from recompact.engine.store.verdicts import Verdict
 from recompact.simulation.guidance import read_guidance
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
@@ -77,11 +77,8 @@ def lacking(
             row = ContinuationRow(arm, ID.unit, ID.index, arm, 0, True, 1.0, "finished", len(turns), {}, "")
             continuations.append(Continuation(row, trajectory, actions_of(trajectory), ()))
     place = BoundaryRow(ID.unit, ID.index, "a", len(before), 10, 10, 9, True)
-    needed = needed_facts(boundary, [continuations[0].trajectory])
-    finding = Finding(ID, place, Outcomes(), None, True)
-    return missing_facts(
-        Evidence(finding, boundary, find_dropped(boundary), needed, tuple(continuations)), before, rest
-    )
+    finding = Verdict(ID, place, "retained", Outcomes(), None)
+    return missing_facts(BoundaryView(finding, boundary, tuple(continuations)), before, rest)
 
 
 GO = turns_of([("go", {}, "")])

@@ -13,13 +13,13 @@ import pytest
 from run_files import select_rows
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.evidence import BoundaryEvidence, gather, shared_prefix
+from recompact.adaptation.evidence import EvidenceText, gather, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
@@ -62,7 +62,7 @@ def adapted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tuple[BoundaryEvidence, ...]:
+def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tuple[EvidenceText, ...]:
     texts = {f"collect/{task.id}": task.text for task in PocketSuite().tasks("train")}
     with Store.read(path) as store:
         return gather(store, texts, scope, budget, counter())  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tup
 def test_the_most_harmful_boundary_comes_first_in_the_evidence(adapted_run: Path) -> None:
     """Whatever the channel: lost success and added steps are measured by their thresholds."""
     with Store.read(adapted_run) as store:
-        retained = [finding for finding in findings(store).boundaries if finding.retained]
+        retained = [finding for finding in read_verdicts(store).verdicts if finding.retained]
     ids = [entry.id for entry in evidence_in(adapted_run)]
     assert ids == [finding.id for finding in retained]
     assert ids != sorted(ids)
@@ -84,7 +84,7 @@ def test_every_retained_boundary_is_diagnosed_however_small_a_call_may_be(adapte
     path = tmp_path / "run.db"
     shutil.copy(adapted_run, path)
     with Store.open(path) as store:
-        retained = {str(finding.id) for finding in findings(store).boundaries if finding.retained}
+        retained = {str(finding.id) for finding in read_verdicts(store).verdicts if finding.retained}
         store.forget_units(PAIR.phases)
     assert len(retained) > 2
     _, small = run(path, CONFIG + "evidence_tokens = 3000\n", until="revise")

@@ -12,7 +12,7 @@ from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather, retained_evidence
 from recompact.adaptation.pair import DIAGNOSIS
 from recompact.adaptation.pair_controls import random_boundaries, swap_arms, swapped_arms
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import PAPER
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.store import Store
@@ -33,12 +33,12 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_random_boundaries_are_as_many_and_drawn_by_the_seed(verified: Path) -> None:
     with Store.read(verified) as store:
-        every = findings(store).boundaries
+        every = read_verdicts(store).verdicts
         first, again = random_boundaries(store), random_boundaries(store)
-    ids = [evidence.finding.id for evidence in first]
+    ids = [evidence.verdict.id for evidence in first]
     assert len(ids) == len(set(ids)) == sum(finding.retained for finding in every) > 0
-    assert ids == [evidence.finding.id for evidence in again]
-    assert all(evidence.finding.effect is not None for evidence in first)
+    assert ids == [evidence.verdict.id for evidence in again]
+    assert all(evidence.verdict.effect is not None for evidence in first)
 
 
 def test_swapped_arms_show_each_continuation_under_the_other_name(verified: Path) -> None:
@@ -46,17 +46,17 @@ def test_swapped_arms_show_each_continuation_under_the_other_name(verified: Path
         before, after = retained_evidence(store), swapped_arms(store)
         (text, *_) = gather(store, {}, "history", 60_000, counter(), swapped_arms)
     for one, other in zip(before, after, strict=True):
-        assert one.finding.effect is not None
-        assert other.finding.effect is not None
-        assert other.finding.effect.hazard == -one.finding.effect.hazard
-        assert other.finding.effect.burden == pytest.approx(-one.finding.effect.burden)
+        assert one.verdict.effect is not None
+        assert other.verdict.effect is not None
+        assert other.verdict.effect.hazard == -one.verdict.effect.hazard
+        assert other.verdict.effect.burden == pytest.approx(-one.verdict.effect.burden)
         arms = {c.row.name: c.row.arm for c in one.continuations}
         assert {c.row.name: c.row.arm for c in other.continuations} == {
             name: "POST" if arm == "PRE" else "PRE" for name, arm in arms.items()
         }
         assert swap_arms(swap_arms(one, PAPER), PAPER).continuations == one.continuations
         assert other.boundary == one.boundary
-    effect = after[0].finding.effect
+    effect = after[0].verdict.effect
     assert effect is not None
     assert f"success lost (H): {effect.hazard:.2f}" in text.text
 

@@ -14,7 +14,7 @@ import pytest
 from recompact.adaptation import adapt as adapting, pair, pair_controls
 from recompact.adaptation.adapt import STAGES, adapt, verifying
 from recompact.adaptation.diagnosis import Cause, Diagnosis
-from recompact.adaptation.evidence import BoundaryEvidence
+from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
 from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
 from recompact.adaptation.registry import load_method, method_in, method_of
@@ -31,9 +31,9 @@ BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
 CAUSE = Cause("omitted state", "ids", "", "", "It asked again.", lines=("S1",))
 
 
-def evidence(*names: str) -> list[BoundaryEvidence]:
+def evidence(*names: str) -> list[EvidenceText]:
     return [
-        BoundaryEvidence(BoundaryId(f"collect/{name}", 1), "burden", "", 1, {"S1": "it used tok-9042 here"})
+        EvidenceText(BoundaryId(f"collect/{name}", 1), "burden", "", 1, {"S1": "it used tok-9042 here"})
         for name in names
     ]
 
@@ -162,8 +162,14 @@ def test_boundaries_are_drawn_by_lot_among_those_that_have_an_effect(monkeypatch
         )
 
     every = [finding(number) for number in range(20)]
-    monkeypatch.setattr(pair_controls, "findings", lambda store: SimpleNamespace(boundaries=every))
-    monkeypatch.setattr(pair_controls, "evidence_of", lambda store, id, finding: finding)
+
+    def verification(store: Any) -> SimpleNamespace:
+        return SimpleNamespace(
+            examined=[each for each in every if each.effect], retained=[each for each in every if each.retained]
+        )
+
+    monkeypatch.setattr(pair_controls, "read_verdicts", verification)
+    monkeypatch.setattr(pair_controls, "boundary_view", lambda store, verdict: verdict)
 
     def drawn(seed: int) -> list[Any]:
         store = SimpleNamespace(metadata=SimpleNamespace(seed=seed))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.adaptation.acon import reasons
-from recompact.adaptation.evidence import BoundaryEvidence
+from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.result import section_changes
 from recompact.audit.diagnosis import Plan
 from recompact.engine.store.store import Store
@@ -92,7 +92,7 @@ def test_the_reasons_of_acons_clauses_are_what_was_observed() -> None:
 
 @pytest.mark.parametrize(("price", "cost"), [(0.0, None), (2.5, "0.01"), (1000.0, "5.00")])
 def test_what_a_diagnosis_will_cost_is_said_before_anything_is_sent(price: float, cost: str | None) -> None:
-    excerpts = tuple(BoundaryEvidence(BoundaryId("s", n), "none", "", 2_500, {}) for n in (1, 2))
+    excerpts = tuple(EvidenceText(BoundaryId("s", n), "none", "", 2_500, {}) for n in (1, 2))
     statement = Plan("luna", "https://api.example.org", excerpts, 1, price).statement
     assert statement.startswith("2 masked excerpts of about 5,000 tokens")
     assert (f", about {cost} at the config's price will be sent to luna" in statement) == (cost is not None)

@@ -15,7 +15,7 @@ from recompact.adaptation.adapt import adapt
 from recompact.adaptation.pruning import prune, without_clause
 from recompact.adaptation.race import behind, race
 from recompact.adaptation.selection import Cell, fit_tasks, select
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import TrajectoryRow, trajectories
@@ -175,7 +175,7 @@ def test_clauses_that_close_nothing_are_dropped(collected: Path, tmp_path: Path)
     )
 
     async def work(study: Study) -> tuple[Candidate, tuple[str, ...]]:
-        worst = next(finding for finding in findings(study.store).boundaries if finding.retained)
+        worst = next(finding for finding in read_verdicts(study.store).verdicts if finding.retained)
         useless = Candidate("w", forgetful, (Clause(clause, "Goal", (str(worst.id),)),))
         unanswered = Candidate("u", BETTER, CANDIDATE.clauses)
         pruned = await prune(study, [useless, unanswered])
@@ -195,7 +195,7 @@ def test_a_replay_sees_as_much_of_an_observation_as_the_draws_that_it_is_compare
     shutil.copy(collected, path)
 
     async def work(study: Study) -> None:
-        answers = tuple(str(finding.id) for finding in findings(study.store).boundaries if finding.retained)
+        answers = tuple(str(finding.id) for finding in read_verdicts(study.store).verdicts if finding.retained)
         clause = replace(CANDIDATE.clauses[0], answers=answers)
         short = replace(study.config, run=replace(study.config.run, observation_tokens=40))
         await prune(replace(study, config=short), [replace(CANDIDATE, clauses=(clause,))])

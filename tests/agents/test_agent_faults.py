@@ -73,7 +73,7 @@ async def test_side_calls_are_counted_apart_and_replayed_from_the_record(tmp_pat
     assert trajectory.ending == "finished", trajectory.error
     assert trajectory.usage["side"].calls == 1
     verification, _ = await verified(config, tmp_path / "run.db", models=models(count))
-    assert [id.index for id in verification.retained] == [1]
+    assert [v.id.index for v in verification.retained] == [1]
     assert titles == 1
 
 

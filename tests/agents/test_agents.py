@@ -29,7 +29,7 @@ async def test_the_harmful_boundary_is_found_and_no_other(tmp_path: Path, wire: 
     assert trajectory.incidents == ()
     first, second = [await verified(config, tmp_path / f"{name}.db") for name in ("one", "two")]
     assert first[0].left_out == {}
-    assert [id.index for id in first[0].retained] == [1]
+    assert [v.id.index for v in first[0].retained] == [1]
     assert first[1] == second[1]
 
 
@@ -40,7 +40,7 @@ async def test_an_agent_with_the_users_rights(tmp_path: Path, monkeypatch: pytes
     config = agent_config(tmp_path / "tasks", agent='sandbox = "off"')
     verification, _ = await verified(config, tmp_path / "run.db")
     assert verification.left_out == {}
-    assert [id.index for id in verification.retained] == [1]
+    assert [v.id.index for v in verification.retained] == [1]
 
 
 async def test_without_compaction_the_task_is_done(tmp_path: Path) -> None:

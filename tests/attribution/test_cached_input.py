@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from recompact.attribution.cached_input import cache_sentence, cache_text, cached_input
-from recompact.engine.store import schema
 from recompact.engine.store.store import Store
 from recompact.values.chat import Reply, Usage, assistant
 
@@ -77,29 +75,6 @@ def test_calls_that_were_dropped_count_for_their_phase(tmp_path: Path) -> None:
         store.forget("collect/a", 0)
         assert cached_input(store).phases == before
         assert cached_input(store).later_draws.input == 450  # what came beside the draw is there still
-
-
-def test_an_older_run_file_says_what_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, a model that cached nothing and one that said nothing of it looked alike."""
-    path = tmp_path / "old.db"
-    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", schema.MIGRATIONS[:3])
-    Store.open(path).close()
-    with sqlite3.connect(path) as db:
-        for n, (model, sent, cached, estimated) in enumerate(
-            [("says", 100, 0, 0), ("says", 300, 200, 0), ("says", 50, 0, 1), ("silent", 100, 0, 0)]
-        ):
-            db.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, 'stop', '', ?, ?, 1, ?, 0, 1, 0.1, ?, '[]')",
-                (f"continue/{model}/1/PRE/0", n, "agent", b"", b"", model, sent, cached, estimated),
-            )
-        db.execute("INSERT INTO dropped VALUES ('collect', 'says', 'agent', 70, 1, 0, 0, 1, 0)")
-    db.close()
-    monkeypatch.undo()
-    with Store.read(path) as store:
-        cache = cached_input(store)
-        assert store.spent()["silent", "agent"].cached_share is None
-    assert cache.phase("continue") == Usage(550, 4, 200, 0, 4, 1, 400)
-    assert cache.phase("collect").cached_share == 0
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,16 @@ from verify_support import FickleNoter, ShakyReader, books, study_of
 
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
-from recompact.attribution.findings import findings, priors_of
 from recompact.attribution.further_draws import PostOnly, make_further_draws
 from recompact.attribution.further_records import Purpose, further_draws, further_outcomes
 from recompact.attribution.halving import Halving
+from recompact.attribution.judgement import priors_of, read_verdicts
 from recompact.attribution.posterior import probability_harmful
+from recompact.attribution.records import digest, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import digest, outcomes_in, settings_of, verify
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.records import read_boundary, read_trajectory
@@ -65,13 +66,13 @@ async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alon
     verified: Path, tmp_path: Path
 ) -> None:
     with Store.open(copied(verified, tmp_path)) as store:
-        before = digest(store), findings(store)
+        before = digest(store), read_verdicts(store)
         assert control_of(store) is None
         allocation = allocation_of(store, VerifyConfig())
         control = await make_further_draws(
             study_of(store, books(6)), "control", allocation, outcomes_in(store).outcomes
         )
-        assert (digest(store), findings(store)) == before
+        assert (digest(store), read_verdicts(store)) == before
         assert control.outcomes == further_outcomes(store, "control")
         for row in trajectories(store, phase="control"):
             index = int(row.unit.rsplit("/", 3)[1])
@@ -84,7 +85,7 @@ async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alon
         # Once it is there, nothing is asked again.
         quiet = study_of(store, books(6), models={"reader": Forbidden(), "noter": Forbidden()})
         await make_further_draws(quiet, "control", allocation, outcomes_in(store).outcomes)
-        statement = statement_of(findings(store), made)
+        statement = statement_of(read_verdicts(store), made)
         assert statement.after_control is not None
         assert statement.after_control.low <= statement.after_control.value <= statement.retained
         assert any("A/A" in sentence for sentence in statement.sentences())
@@ -100,18 +101,18 @@ async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone
 ) -> None:
     seeds: set[int | None] = set()
     with Store.open(copied(verified, tmp_path)) as store:
-        retained = [f.id for f in findings(store).boundaries if f.retained]
+        retained = [f.id for f in read_verdicts(store).verdicts if f.retained]
         study = study_of(store, books(6), models={"reader": ShakyReader(lambda r: seeds.add(r.decoding.seed))})
         await make_further_draws(study, "confirm", Uniform(4), retained)
         assert seeds.isdisjoint({seed_of(f"continue/{i.unit[8:]}/{i.index}/PRE/0", 0) for i in retained})
-        for finding in findings(store).boundaries:
+        for finding in read_verdicts(store).verdicts:
             assert (finding.confirmed is not None) == finding.retained
             if finding.confirmed is not None and finding.effect is not None:
                 assert (finding.confirmed.pre, finding.confirmed.post) == (4, 4)
                 assert finding.reported_effect is finding.confirmed
                 assert finding.effect.pre == 3
                 assert finding.to_json()["confirmed"]["hazard"] == finding.confirmed.hazard
-        statement = statement_of(findings(store))
+        statement = statement_of(read_verdicts(store))
         assert statement.confirmable == len(retained)
         assert any("after all draws but the fresh pairs" in sentence for sentence in statement.sentences())
         assert further_draws(store) == {"control": 0, "confirm": 8 * len(retained), "resample": 0}
@@ -120,14 +121,14 @@ async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone
 
 async def test_each_resampled_draw_has_a_summary_of_its_own(verified: Path, tmp_path: Path) -> None:
     with Store.open(copied(verified, tmp_path)) as store:
-        retained = [f.id for f in findings(store).boundaries][:2]
+        retained = [f.id for f in read_verdicts(store).verdicts][:2]
         study = study_of(store, books(6), models={"noter": FickleNoter()})
         await make_further_draws(study, "resample", PostOnly(4), retained)
         rows = trajectories(store, phase="resample")
         assert len(rows) == 8
         summaries = {read_trajectory(store, row.unit).boundaries[0].post.summary for row in rows}
         assert len(summaries) > 2
-        by_id = {f.id: f for f in findings(store).boundaries}
+        by_id = {f.id: f for f in read_verdicts(store).verdicts}
         for id in retained:
             effect = by_id[id].resampled
             assert effect is not None
@@ -139,25 +140,25 @@ def test_findings_mind_the_steps_that_were_left_at_each_boundary(verified: Path)
         settings, limit = settings_of(store), store.metadata.step_limit
         priors = priors_of(store, settings)
         differing = 0
-        for finding in findings(store).boundaries:
+        for finding in read_verdicts(store).verdicts:
             assert finding.effect is not None
             prior = priors.of(finding.id)
             left, whole, nothing = (
                 probability_harmful(finding.outcomes, remaining=steps, prior=prior)
                 for steps in (limit - finding.row.step, limit, None)
             )
-            assert finding.effect.harmful == left
+            assert finding.effect.p_harmful == left
             differing += left not in (whole, nothing)
         assert differing > 0
 
 
 def test_one_is_said_in_the_singular(verified: Path) -> None:
     with Store.read(verified) as store:
-        statement = statement_of(findings(store))
+        statement = statement_of(read_verdicts(store))
     alone, several = replace(statement, retained=1, left_out=1), replace(statement, retained=2, left_out=2)
-    assert f"1 of {statement.examined} boundaries was retained" in alone.sentences()[0]
+    assert f"1 of {statement.examined} boundaries was retained" in alone.sentences()[1]
     assert alone.sentences()[-1].startswith("1 boundary was left out")
-    assert f"2 of {statement.examined} boundaries were retained" in several.sentences()[0]
+    assert f"2 of {statement.examined} boundaries were retained" in several.sentences()[1]
     assert several.sentences()[-1].startswith("2 boundaries were left out")
 
 
@@ -170,14 +171,14 @@ class Repeating(FickleNoter):
 
 async def test_harm_of_the_prompt_and_of_one_summary_are_two_numbers(verified: Path, tmp_path: Path) -> None:
     with Store.open(copied(verified, tmp_path)) as store:
-        assert statement_of(findings(store)).two_hazards is None
-        assert not any("fresh summaries" in sentence for sentence in statement_of(findings(store)).sentences())
-        ids = [f.id for f in findings(store).boundaries][:2]
+        assert statement_of(read_verdicts(store)).two_hazards is None
+        assert not any("fresh summaries" in sentence for sentence in statement_of(read_verdicts(store)).sentences())
+        ids = [f.id for f in read_verdicts(store).verdicts][:2]
         await make_further_draws(study_of(store, books(6)), "resample", PostOnly(5), ids)
-        found = findings(store)
+        found = read_verdicts(store)
         two = statement_of(found).two_hazards
         assert two is not None
-        chosen = [f for f in found.boundaries if f.id in ids]
+        chosen = [f for f in found.verdicts if f.id in ids]
         recorded = fmean(f.effect.hazard for f in chosen if f.effect)
         fresh = fmean(f.resampled.hazard for f in chosen if f.resampled)
         assert two.boundaries == 2
@@ -192,19 +193,19 @@ async def test_harm_of_the_prompt_and_of_one_summary_are_two_numbers(verified: P
         assert statement_of(found).to_json()["two_hazards"]["prompt"]["value"] == two.prompt.value
         # With fresh pairs, neither number rests on the draws that retained the boundaries.
         await make_further_draws(study_of(store, books(6)), "confirm", Uniform(4), ids)
-        statement = statement_of(findings(store))
+        statement = statement_of(read_verdicts(store))
         assert statement.two_hazards is not None
         assert statement.two_hazards.confirmed
         assert not any("too large" in sentence for sentence in statement.sentences())
-        by_fresh_pairs = fmean(f.confirmed.hazard for f in findings(store).boundaries if f.confirmed)
+        by_fresh_pairs = fmean(f.confirmed.hazard for f in read_verdicts(store).verdicts if f.confirmed)
         assert statement.two_hazards.summary.value == pytest.approx(by_fresh_pairs)
 
 
 async def test_fresh_summaries_of_the_same_words_are_one_summary(verified: Path, tmp_path: Path) -> None:
     with Store.open(copied(verified, tmp_path)) as store:
-        ids = [f.id for f in findings(store).boundaries if f.retained][:1]
+        ids = [f.id for f in read_verdicts(store).verdicts if f.retained][:1]
         await make_further_draws(study_of(store, books(6), models={"noter": Repeating()}), "resample", PostOnly(3), ids)
-        statement = statement_of(findings(store))
+        statement = statement_of(read_verdicts(store))
         assert statement.two_hazards is not None
         assert statement.two_hazards.same == 1
         assert any("At 1 boundary every fresh summary has the same words" in s for s in statement.sentences())
@@ -218,7 +219,7 @@ async def test_further_draws_see_as_much_of_an_observation_as_the_others(
     with Store.open(copied(verified, tmp_path)) as store:
         study = study_of(store, books(6))
         study = replace(study, config=replace(study.config, run=replace(study.config.run, observation_tokens=40)))
-        await make_further_draws(study, purpose, PostOnly(1), [f.id for f in findings(store).boundaries][-3:])
+        await make_further_draws(study, purpose, PostOnly(1), [f.id for f in read_verdicts(store).verdicts][-3:])
         incidents = [
             i for row in trajectories(store, phase=purpose) for i in read_trajectory(store, row.unit).incidents
         ]
@@ -263,9 +264,9 @@ async def test_copies_count_as_one_draw(tmp_path: Path) -> None:
         store.set_metadata(replace(store.metadata, identity=study.config.identity()))
         await collect(study)
         await verify(study, Uniform(3))
-        found = findings(store, VerifyConfig(allocation="uniform:3"))
-        assert len(copied_arms(store)) == 2 * len(found.boundaries)
-        for finding in found.boundaries:
+        found = read_verdicts(store, VerifyConfig(allocation="uniform:3"))
+        assert len(copied_arms(store)) == 2 * len(found.verdicts)
+        for finding in found.verdicts:
             assert finding.copies
             assert finding.effect is not None
             assert (finding.effect.pre, finding.effect.post) == (1, 1)
@@ -281,10 +282,10 @@ async def test_a_verification_retains_what_its_findings_say_also_where_draws_are
         await collect(study)
         result = await verify(study)
         before = digest(store)
-        found = findings(store)
+        found = read_verdicts(store)
         assert copied_arms(store)
-        assert set(result.retained) == {f.id for f in found.boundaries if f.retained}
-        assert all(f.retained == (f.effect.harmful >= 0.5) for f in found.boundaries if f.effect)
+        assert {v.id for v in result.retained} == {f.id for f in found.verdicts if f.retained}
+        assert all(f.retained == (f.effect.p_harmful >= 0.5) for f in found.verdicts if f.effect)
         assert (await verify(study)).retained == result.retained
         assert digest(store) == before  # nothing more is due
 
@@ -319,7 +320,7 @@ async def test_a_summary_that_cannot_be_had_leaves_the_boundary_out_and_nothing_
     verified: Path, tmp_path: Path, failure: Exception | None, reason: str
 ) -> None:
     with Store.open(copied(verified, tmp_path)) as store:
-        first = findings(store).boundaries[0].id
+        first = read_verdicts(store).verdicts[0].id
         study = study_of(store, books(6), models={"noter": Unwilling(failure)})
         made = await make_further_draws(study, "resample", PostOnly(1), [first])
         assert list(made.left_out) == [first]
@@ -335,7 +336,7 @@ async def test_an_environment_that_breaks_leaves_the_boundary_out_too(
         raise OSError("out of order")
 
     with Store.open(copied(verified, tmp_path)) as store:
-        first = findings(store).boundaries[0].id
+        first = read_verdicts(store).verdicts[0].id
         monkeypatch.setattr(FunctionEnvironment, "restore", out_of_order)
         made = await make_further_draws(study_of(store, books(6)), "confirm", Uniform(1), [first])
         assert "out of order" in made.left_out[first]

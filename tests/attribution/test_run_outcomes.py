@@ -14,19 +14,16 @@ from made_up_runs import begin, collect, continuation, draw, turn
 from recompact.attribution.agenda import LeftOut
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
-from recompact.attribution.verify import (
+from recompact.attribution.records import (
     RunOutcomes,
-    _order,
     boundary_named,
     digest,
-    outcome_of,
-    outcomes_at,
     outcomes_in,
-    rest,
     retry_left_out,
     says_nothing,
     settings_of,
 )
+from recompact.attribution.verify import _order, outcome_of, rest
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow, continuation_rows
 from recompact.engine.store.store import Store
@@ -86,11 +83,6 @@ def test_outcomes_are_those_of_boundaries_in_play_and_the_first_reason_is_told(s
     draw(store, "b", 1, "POST", 1, ending="environment error", error="no network")
     own = Outcomes({0: Outcome(1.0, 4, 40)}, {2: Outcome(0.25, 6, 60)})
     assert outcomes_in(store) == RunOutcomes({at("a"): own, at("a", 2): Outcomes()}, {at("b"): "no disk"})
-    assert outcomes_at(store, at("a")) == (own, "")
-    assert outcomes_at(store, at("a", 2)) == (Outcomes(), "")
-    seen, reason = outcomes_at(store, at("b"))
-    assert reason == "no disk"
-    assert (sorted(seen.pre), sorted(seen.post)) == ([0, 1], [1])
 
 
 def test_only_draws_that_the_environment_broke_are_made_anew(store: Store) -> None:

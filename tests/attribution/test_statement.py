@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.effects import effect_of
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
 from recompact.attribution.statement import Statement, TwoHazards, statement_of, two_hazards
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
+from recompact.engine.store.verdicts import Verdict
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.stats import Estimate, wilson
 
@@ -28,18 +30,19 @@ EFFECT = st.builds(Outcomes, ARM, ARM).map(effect_of)
 
 
 @st.composite
-def some_finding(draw: st.DrawFn, number: int) -> Finding:
+def some_finding(draw: st.DrawFn, number: int) -> Verdict:
     """A boundary with draws or without; only one with a verdict can be retained, and only such a one is confirmed."""
     row = BoundaryRow("collect/t", number, "t", 5, 2000, 900, 20, True)
-    finding = Finding(BoundaryId("collect/t", number), row, Outcomes(), draw(st.none() | EFFECT))
+    finding = Verdict(BoundaryId("collect/t", number), row, "no draws", Outcomes(), draw(st.none() | EFFECT))
     if finding.effect is None:
-        return replace(finding, left_out=draw(st.sampled_from(["", "the disk is full"])))
+        out = draw(st.booleans())
+        return replace(finding, reason="left out", left_out="the disk is full") if out else finding
     retained = draw(st.booleans())
     confirmed = draw(st.none() | EFFECT) if retained else None
     fresh = draw(st.none() | EFFECT) if retained else None
     return replace(
         finding,
-        retained=retained,
+        reason="retained" if retained else "stopped early" if finding.effect.selected else "not harmful",
         confirmed=confirmed,
         resampled=fresh,
         wordings=draw(st.integers(1, 3)) if fresh else 0,
@@ -48,11 +51,11 @@ def some_finding(draw: st.DrawFn, number: int) -> Finding:
 
 
 @st.composite
-def some_findings(draw: st.DrawFn) -> Findings:
+def some_findings(draw: st.DrawFn) -> Verification:
     boundaries = tuple(draw(some_finding(number)) for number in range(1, draw(st.integers(0, 6)) + 1))
     settled = draw(st.booleans()) or any(finding.retained for finding in boundaries)
     allocation = draw(st.sampled_from(["halving", "uniform:3", "racing", "chained:racing"]))
-    return Findings(VerifyConfig(allocation=allocation), settled, boundaries)
+    return Verification(VerifyConfig(allocation=allocation), settled, boundaries)
 
 
 def control(falsely: int, boundaries: int) -> FalseRetention:
@@ -70,35 +73,38 @@ def numbers(statement: Statement, pattern: str) -> tuple[float, ...] | None:
     return tuple(float(group.replace(",", "")) for group in hits[0].groups()) if hits else None
 
 
-def effects(findings: Sequence[Finding]) -> list[Effect]:
+def effects(findings: Sequence[Verdict]) -> list[Effect]:
     return [finding.effect for finding in findings if finding.effect is not None]
 
 
 @given(some_findings(), CONTROL)
-def test_the_numbers_in_the_sentences_are_those_of_the_findings(findings: Findings, aa: FalseRetention | None) -> None:
+def test_the_numbers_in_the_sentences_are_those_of_the_findings(
+    findings: Verification, aa: FalseRetention | None
+) -> None:
     statement = statement_of(findings, aa)
-    examined = [finding for finding in findings.boundaries if finding.effect is not None]
-    left_out = [finding for finding in findings.boundaries if finding.left_out]
+    examined = [finding for finding in findings.verdicts if finding.effect is not None]
+    left_out = [finding for finding in findings.verdicts if finding.left_out]
     retained = [finding for finding in examined if finding.retained]
     confirmed = [finding.confirmed for finding in retained if finding.confirmed is not None]
     assert statement.to_json()["sentences"] == list(statement.sentences())
     if not examined:
         (only,) = statement.sentences()
-        assert only.startswith("None of" if findings.boundaries else "Nothing was compacted")
-        assert ("all were left out" in only) == (0 < len(left_out) == len(findings.boundaries))
+        assert only.startswith("None of" if findings.verdicts else "Nothing was compacted")
+        assert ("all were left out" in only) == (0 < len(left_out) == len(findings.verdicts))
         return
     many = "boundary" if len(examined) == 1 else "boundaries"
     counts = numbers(statement, f"N of N {many} {'was' if len(retained) == 1 else 'were'} retained (")
     assert counts == ((len(retained), len(examined)) if findings.settled else None)
-    reaching = sum(effect.selected for effect in effects(examined))
-    form = "N of N reaches a threshold" if reaching == 1 else "N of N reach a threshold"
-    assert numbers(statement, form) == (reaching, len(examined))
+    looks = sum(finding.kind in ("harmful", "suspected") for finding in findings.verdicts)
+    if looks:
+        assert statement.sentences()[0].count(f"{looks} of {len(findings.verdicts)} compaction") == 1
+    assert sum(statement.to_json()["verdicts"].values()) == len(findings.verdicts)
     expected = numbers(statement, "of the N, N are expected to be harmful (95 % interval N to N)")
     assert (expected is not None) == bool(retained)
     if expected:
         number, value, low, high = expected
         assert number == len(retained)
-        assert value == pytest.approx(sum(effect.harmful for effect in effects(retained)), abs=0.051)
+        assert value == pytest.approx(sum(effect.p_harmful for effect in effects(retained)), abs=0.051)
         assert 0 <= low <= high <= len(retained)
         assert low - 0.051 <= value <= high + 0.051
     plural = "boundary" if len(confirmed) == 1 else "boundaries"
@@ -113,7 +119,7 @@ def test_the_numbers_in_the_sentences_are_those_of_the_findings(findings: Findin
 
 @given(some_findings(), st.integers(1, 30), st.data())
 def test_what_an_aa_control_leaves_lies_in_the_interval_that_is_shown(
-    findings: Findings, boundaries: int, data: st.DataObject
+    findings: Verification, boundaries: int, data: st.DataObject
 ) -> None:
     falsely = data.draw(st.integers(0, boundaries))
     statement = statement_of(findings, control(falsely, boundaries))
@@ -136,9 +142,9 @@ def test_what_an_aa_control_leaves_lies_in_the_interval_that_is_shown(
 
 
 @given(some_findings())
-def test_the_two_hazards_are_means_over_the_same_boundaries(findings: Findings) -> None:
+def test_the_two_hazards_are_means_over_the_same_boundaries(findings: Verification) -> None:
     statement = statement_of(findings)
-    fresh = [finding for finding in findings.boundaries if finding.resampled is not None]
+    fresh = [finding for finding in findings.verdicts if finding.resampled is not None]
     if not fresh:
         assert statement.two_hazards is None
         return
@@ -173,7 +179,7 @@ def test_the_two_hazards_are_means_over_the_same_boundaries(findings: Findings) 
     ],
 )
 def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
-    assert statement_of(Findings(VerifyConfig(allocation=allocation), True, ())).rule == words
+    assert statement_of(Verification(VerifyConfig(allocation=allocation), True, ())).rule == words
 
 
 @pytest.mark.parametrize(
@@ -188,19 +194,20 @@ def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
 )
 def test_a_rule_of_fewer_draws_than_there_are_says_which(allocation: str, draws: int, words: str) -> None:
     for number, more in ((draws, True), (draws - 1, False)):
-        found = Findings(VerifyConfig(allocation=allocation), True, (finding(1, effect=lost(number, 1)),))
+        found = Verification(VerifyConfig(allocation=allocation), True, (finding(1, effect=lost(number, 1)),))
         statement = statement_of(found)
         assert (words in statement.rule) == (more or "rounds" in words)
-        shown = f"by its estimates, which, as all effects shown, rest on up to {number} draws of an arm."
+        shown = f"rest on up to {number} draws of an arm."
         assert any(shown in sentence for sentence in statement.sentences()) == (more and statement.most_draws == number)
     for unmindful in ("racing", "chained:racing"):
-        found = Findings(VerifyConfig(allocation=unmindful), True, (finding(1, effect=lost(9, 9)),))
+        found = Verification(VerifyConfig(allocation=unmindful), True, (finding(1, effect=lost(9, 9)),))
         assert not any("rest on" in sentence for sentence in statement_of(found).sentences())
 
 
 PLAIN = Statement(
     settings=VerifyConfig(),
     settled=True,
+    kinds={"harmless": 1200, "open": 34},
     boundaries=1234,
     examined=1200,
     left_out=0,
@@ -218,10 +225,8 @@ PLAIN = Statement(
     [
         ({"retained": 1}, "1 of 1,200 boundaries was retained (H >= 0.5 or B >= 5 by the"),
         ({"retained": 2}, "2 of 1,200 boundaries were retained (H >= 0.5 or B >= 5 by the"),
-        ({"settled": False}, "The verification of 1,234 boundaries is not finished: nothing is retained yet."),
-        ({"settled": False, "by_estimate": 3}, "3 of 1,200 reach a threshold by their estimates so far."),
-        ({"by_estimate": 1}, "1 of 1,200 reaches a threshold by its estimates."),
-        ({"by_estimate": 1100}, "1,100 of 1,200 reach a threshold by their estimates."),
+        ({"settled": False}, "The verification is not finished: none of 1,234 compactions look harmful so far."),
+        ({"kinds": {"harmful": 2, "suspected": 4}}, "6 of 6 compactions look harmful; 2 of them got the draws"),
         (
             {"retained": 3, "probably_harmful": Estimate(1.26, 0.6, 2.4)},
             "of the 3, 1.3 are expected to be harmful (95 % interval 1 to 2), by P(harmful) after all draws.",
@@ -293,7 +298,7 @@ def test_the_plain_statement_is_two_sentences_and_the_most_important_come_first(
         two_hazards=TwoHazards(1, Estimate(0.5, 0.1, 0.9), Estimate(0.25, -0.1, 0.6), False, 1),
         control=control(1, 10),
     )
-    words = ["retained (", "threshold by", "not harmful", "A/A", "fresh pairs", "fresh summaries", "too large", "same"]
+    words = ["compactions", "retained (", "not harmful:", "A/A", "fresh pairs", "fresh summaries", "too large", "same"]
     words += ["copies", "left out"]
     sentences = everything.sentences()
     assert [word in sentence for word, sentence in zip(words, sentences, strict=True)] == [True] * len(words)
@@ -340,9 +345,9 @@ def test_what_remains_is_missed_by_its_interval_as_rarely_as_it_says(
     assert missed / 500 <= 0.05
 
 
-def finding(number: int, **changes: Any) -> Finding:
+def finding(number: int, **changes: Any) -> Verdict:
     row = BoundaryRow("collect/t", number, "t", 5, 2000, 900, 20, True)
-    return replace(Finding(BoundaryId("collect/t", number), row, Outcomes(), None), **changes)
+    return replace(Verdict(BoundaryId("collect/t", number), row, "no draws", Outcomes(), None), **changes)
 
 
 def lost(pre: int = 3, post: int = 3) -> Effect:
@@ -352,8 +357,11 @@ def lost(pre: int = 3, post: int = 3) -> Effect:
 
 
 def test_what_is_left_out_is_not_examined_even_with_an_effect() -> None:
-    both = (finding(1, effect=lost(), retained=True), finding(2, effect=lost(), left_out="broken", copies=True))
-    statement = statement_of(Findings(VerifyConfig(), True, both))
+    both = (
+        finding(1, effect=lost(), reason="retained"),
+        finding(2, effect=lost(), reason="left out", left_out="broken", copies=True),
+    )
+    statement = statement_of(Verification(VerifyConfig(), True, both))
     assert (statement.boundaries, statement.examined, statement.left_out) == (2, 1, 1)
     assert (statement.retained, statement.by_estimate, statement.copies) == (1, 1, 0)
     assert (statement.confirmed, statement.confirmable, statement.two_hazards) == (None, 0, None)
@@ -383,7 +391,7 @@ def test_the_mean_hazard_is_as_uncertain_as_its_draws_vary() -> None:
 
 
 @given(some_findings())
-def test_a_mean_hazard_stays_within_what_is_possible(findings: Findings) -> None:
+def test_a_mean_hazard_stays_within_what_is_possible(findings: Verification) -> None:
     if (hazards := statement_of(findings).two_hazards) is not None:
         for mean in (hazards.summary, hazards.prompt):
             assert -1 <= mean.low <= mean.value <= mean.high <= 1

@@ -12,14 +12,15 @@ import pytest
 from run_files import select_rows
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, study_of
 
-from recompact.attribution.cases import evidence_of
+from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.findings import findings
 from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving, rollouts
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.records import boundary_named, digest, outcomes_in, retry_left_out
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import RunOutcomes, boundary_named, digest, outcomes_in, retry_left_out, verify
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.config import VerifyConfig
 from recompact.engine.execution.scheduler import Unfinished
@@ -90,10 +91,11 @@ async def test_each_draw_is_a_unit_with_its_record_and_its_whole_trajectory(coll
             start = boundary.pre if row.arm == "PRE" else boundary.post
             assert whole.context.messages[: len(start.messages)] == start.messages
         assert phase_digest(store, "trajectory") == before
-        assert RunOutcomes(verified.outcomes, verified.left_out) == outcomes_in(store)
-        outcomes = verified.outcomes[BoundaryId(made[0].unit, made[0].index)]
-        assert outcomes.pre[0].tokens == sum(usage.total for usage in made[0].usage.values()) > 0
-        assert {o.value for k in verified.outcomes.values() for o in k.post.values()} == {0.0, 1.0}
+        outcomes = outcomes_in(store).outcomes
+        assert {v.id: v.outcomes for v in verified.verdicts} == outcomes
+        first = outcomes[BoundaryId(made[0].unit, made[0].index)]
+        assert first.pre[0].tokens == sum(usage.total for usage in made[0].usage.values()) > 0
+        assert {o.value for k in outcomes.values() for o in k.post.values()} == {0.0, 1.0}
 
 
 async def test_the_digest_is_the_same_for_one_at_a_time_and_for_32(collected: Path, tmp_path: Path) -> None:
@@ -103,10 +105,10 @@ async def test_the_digest_is_the_same_for_one_at_a_time_and_for_32(collected: Pa
             with Store.open(copied(collected, tmp_path, f"{name}-{concurrency}")) as store:
                 more = f'[verify]\nallocation = "{name}"'
                 verified = await verify(study_of(store, books(6), concurrency=concurrency, more=more))
-                found = findings(store)
+                found = read_verdicts(store)
                 assert found.settled
-                retained = [f.id for f in found.boundaries if f.retained]
-                assert set(retained) == set(verified.retained)
+                retained = [f.id for f in found.verdicts if f.retained]
+                assert set(retained) == {v.id for v in verified.retained}
                 digests.setdefault(name, set()).add(digest(store))
     assert all(len(found) == 1 for found in digests.values()), digests
     assert len({next(iter(found)) for found in digests.values()}) == 3
@@ -154,11 +156,11 @@ async def test_a_boundary_whose_replay_differs_is_left_out_with_its_reason(tmp_p
             assert {id.unit for id in left_out} == {"collect/book-001"}
             assert len(left_out) == sum(row.task == "book-001" for row in boundary_rows(store))
             assert all("replay differs at action 1 (look)" in reason for reason in left_out.values())
-            assert not left_out.keys() & verified.outcomes.keys()
-            assert outcomes_in(store) == RunOutcomes(verified.outcomes, verified.left_out)
+            assert all(v.effect is None for v in verified.verdicts if v.id in left_out)
+            assert outcomes_in(store).left_out == verified.left_out
             digests.add(digest(store))
-            found = findings(store)
-            assert {f.id for f in found.boundaries if f.left_out} == left_out.keys()
+            found = read_verdicts(store)
+            assert {f.id for f in found.verdicts if f.left_out} == left_out.keys()
             asked = len(continuation_rows(store))
             await verify(study_of(store, suite, models={"reader": Forbidden()}))  # it is not tried again
             assert len(continuation_rows(store)) == asked
@@ -246,7 +248,7 @@ async def test_evidence_marks_divergence_and_repeated_work(collected: Path, tmp_
         await verify(study_of(store, books(6)), Uniform(3))
         repeats = diverged = 0
         for row in boundary_rows(store):
-            found = evidence_of(store, BoundaryId(row.unit, row.index))
+            found = boundary_view(store, BoundaryId(row.unit, row.index))
             assert len(found.pairs) == 3
             for pair in found.pairs:
                 assert pair.pre is not None

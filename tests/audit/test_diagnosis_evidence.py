@@ -15,7 +15,7 @@ import pytest
 from fakes import Scripted
 
 from recompact.adaptation.diagnosis import Cause, Diagnosis
-from recompact.adaptation.evidence import BoundaryEvidence
+from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.audit import diagnosis
 from recompact.audit.diagnosis import (
@@ -124,9 +124,9 @@ def test_long_parts_are_cut_at_their_limits(part: str, made: Any, limit: int) ->
 # --- the plan
 
 
-def evidence(number: int, tokens: int = 2_500) -> BoundaryEvidence:
+def evidence(number: int, tokens: int = 2_500) -> EvidenceText:
     lines = {"S1": "cat src/x9042.py", "N1": "nothing"}
-    return BoundaryEvidence(BoundaryId(f"{number}. s.jsonl", number), "observed", f"text {number}", tokens, lines)
+    return EvidenceText(BoundaryId(f"{number}. s.jsonl", number), "observed", f"text {number}", tokens, lines)
 
 
 def plan(number: int = 2, unreadable: int = 0, price: float = 0.0) -> Plan:

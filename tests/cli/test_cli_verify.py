@@ -52,9 +52,9 @@ def fresh(tmp_path: Path, server: Server, more: str = "", suite: str = "books_6"
 def test_verify_says_what_is_harmful_and_ends_with_the_digest(project: Path, server: Server) -> None:
     said = (project / "said.txt").read_text().strip().splitlines()
     assert said[-1].startswith("digest: ")
-    assert "retained (H >= 0.5 or B >= 5 by the estimate after all rounds of halving)." in "\n".join(said)
+    assert "retained (H >= 0.5 or B >= 5 by the estimate after all rounds" in "\n".join(said)
     assert "Retained is not harmful: of the" in "\n".join(said)
-    assert any(line.startswith("book-00") and " * " in line for line in said)
+    assert any(line.startswith("book-00") and " ◆ " in line for line in said)
     asked = sum(server.received.values())
     again = recompact("verify", project / "books.toml", "--json")
     assert again.returncode == 0, again.stderr
@@ -93,7 +93,7 @@ def test_boundaries_as_a_table_as_json_and_as_csv(project: Path) -> None:
     assert all(word in table[0] for word in ("boundary", "step", "H", "95 %", "B", "draws", "channel"))
     assert max(map(len, table[:4])) <= 80
     assert [line.split()[0] for line in table[1:4]] == [row["boundary"] for row in rows[:3]]
-    assert f"{len(rows) - 3} more with --all" in table[4]
+    assert f"{len(rows) - 3} more with --all" in "\n".join(table[4:])
     everything = recompact("boundaries", "books", "--all", cwd=project).stdout
     assert all(row["boundary"] in everything for row in rows)
 
@@ -195,7 +195,7 @@ def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path
     shown = recompact("boundaries", tmp_path / "runs" / "books.db", "--all")
     assert "left out" in shown.stdout
     one = recompact("boundary", tmp_path / "runs" / "books.db", "book-001#1")
-    assert "Left out: replay differs" in one.stdout
+    assert "left out: replay differs" in one.stdout
 
 
 def test_a_suite_that_cannot_be_restored_says_so_with_the_way_out(tmp_path: Path, server: Server) -> None:

@@ -58,7 +58,7 @@ def test_json_tells_what_was_made(home: Path) -> None:
     assert told["report"] == "deep/down/mine.html"
     assert told["bytes"] == (home / told["report"]).stat().st_size
     assert (told["evaluations"], told["boundaries"], told["harmful"]) == (0, 2, 2)
-    assert told["answer"][0].startswith("2 of 2 boundaries were retained")
+    assert told["answer"][0].startswith("2 of 2 compactions look harmful")
     page = Page((home / told["report"]).read_text(encoding="utf-8"))
     sections = [a["aria-labelledby"] for a in page.of("section")]
     assert sections == ["answer", "figures", "boundaries", "made"]  # it is about boundaries alone

@@ -467,7 +467,7 @@ async def test_a_function_is_a_subject(tmp_path: Path, agent: Any) -> None:
         suite = recompact.agent_suite(tmp_path / "tasks", agent)
         verification, digest = await verified(config, tmp_path / f"{name}.db", suite=suite)
         assert verification.left_out == {}
-        assert {id.index for id in verification.retained} == {1}
+        assert {v.id.index for v in verification.retained} == {1}
         digests.append(digest)
     assert digests[0] == digests[1]
 

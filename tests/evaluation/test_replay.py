@@ -29,11 +29,12 @@ from replay_support import (
 from run_files import select_rows
 
 from recompact.attribution.divergence import needed_facts
-from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.findings import by_id, findings
+from recompact.attribution.effects import effect_of
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.records import digest as verify_digest
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import digest as verify_digest, verify
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
@@ -46,6 +47,7 @@ from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
 from recompact.values.context import Context, Summary, Turn
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.progress import SILENT, Progress
 from recompact.values.template import Template
@@ -175,7 +177,7 @@ def test_a_draw_that_was_read_off_the_trajectory_counts_for_the_original(tmp_pat
     """A chained verification makes no first POST draw; the effect must be the one that `boundaries` lists."""
     path = collected(tmp_path / "run.db", draws=None, more='[verify]\nallocation = "chained"')
     with Store.read(path) as store:
-        listed = by_id(findings(store))[FIRST]
+        listed = read_verdicts(store).of(FIRST)
     assert listed.effect is not None
     found, _ = replayed(path, draws=1, more='[verify]\nallocation = "chained"')
     _, post, _, _ = found.conditions
@@ -191,16 +193,16 @@ def test_a_draw_that_was_read_off_the_trajectory_counts_for_the_original(tmp_pat
 def test_p_harmful_is_judged_by_what_the_run_teaches_as_it_is_in_its_findings(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
     with Store.read(path) as store:
-        listed = by_id(findings(store))[FIRST]
+        listed = read_verdicts(store).of(FIRST)
     found, _ = replayed(path)
     post = found.conditions[1].effect
     assert listed.effect is not None
     assert post is not None
     assert (post.pre, post.post) == (listed.effect.pre, listed.effect.post)
-    assert post.harmful == listed.effect.harmful
+    assert post.p_harmful == listed.effect.p_harmful
     published = effect_of(listed.outcomes, found.thresholds)
     assert published is not None
-    assert post.harmful != published.harmful
+    assert post.p_harmful != published.p_harmful
 
 
 def test_an_overflow_before_the_compaction_is_no_draw_to_compare_with(tmp_path: Path) -> None:

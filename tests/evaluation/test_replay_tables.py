@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recompact.attribution.effects import Effect
 from recompact.attribution.posterior import Thresholds
 from recompact.evaluation.replay import Condition, Replay, ReplayDraw
 from recompact.evaluation.replay_tables import condition_table, fact_table, tally
 from recompact.evaluation.summary import SIMULATED
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.effects import effect_of
 from recompact.evaluation.replay_verdict import Facts, verdict
+from recompact.values.effect import Effect
 from recompact.values.outcome import Outcome, Outcomes
 
 Draws = Sequence[tuple[int, int]]

@@ -47,7 +47,7 @@ async def test_the_harmful_boundary_is_found_and_no_other(
     assert [(each.ending, each.error) for each in trajectories] == [("finished", "")] * 3
     assert all(len(each.boundaries) >= 2 and not each.score.success for each in trajectories)
     first, second = [await verified(config, tmp_path / f"{run}.db") for run in ("one", "two")]
-    print(f"{profile}: {len(first[0].outcomes)} boundaries, {len(first[0].left_out)} left out", first[0].left_out)
-    assert {id.index for id in first[0].retained} == {1}
+    print(f"{profile}: {len(first[0].verdicts)} boundaries, {len(first[0].left_out)} left out", first[0].left_out)
+    assert {v.id.index for v in first[0].retained} == {1}
     assert len(first[0].retained) == 3
     assert first[1] == second[1]

@@ -13,7 +13,9 @@ from typing import Any
 
 from workspace_support import write_task
 
-from recompact.attribution.verify import Verification, digest, verify
+from recompact.attribution.judgement import Verification
+from recompact.attribution.records import digest
+from recompact.attribution.verify import verify
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config import Config

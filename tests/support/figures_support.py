@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
+from recompact.engine.store.verdicts import Reason, Verdict
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.chat import Usage
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 HOSTILE = 'a$x_{\\frac$ <script>alert(1)</script> &amp; "q"\x00\x1b[31m\u202e\ud800\ufffe\nend]]>'
@@ -58,8 +60,12 @@ Drawn = tuple[str, int, bool, Sequence[tuple[float, int, float, int]]]
 """Task, index, whether the trajectory passed, and pairs of draws: reward and steps of PRE, then of POST."""
 
 
-def found(boundaries: Sequence[Drawn], allocation: str = "uniform:3") -> Findings:
-    """Findings of boundaries with these draws."""
+def _reason(effect: Effect | None) -> Reason:
+    return "no draws" if effect is None else "retained" if effect.selected else "not harmful"
+
+
+def found(boundaries: Sequence[Drawn], allocation: str = "uniform:3") -> Verification:
+    """Verification of boundaries with these draws."""
     made = []
     for task, index, passed, pairs in boundaries:
         pre = {n: Outcome(a, b) for n, (a, b, _, _) in enumerate(pairs)}
@@ -67,7 +73,5 @@ def found(boundaries: Sequence[Drawn], allocation: str = "uniform:3") -> Finding
         outcomes = Outcomes(pre, post)
         effect = effect_of(outcomes)
         row = BoundaryRow(f"collect/{task}", index, task, 5 * index, 2000, 500, 30, passed)
-        made.append(
-            Finding(BoundaryId(f"collect/{task}", index), row, outcomes, effect, bool(effect and effect.selected))
-        )
-    return Findings(VerifyConfig(allocation=allocation), True, tuple(made))
+        made.append(Verdict(BoundaryId(f"collect/{task}", index), row, _reason(effect), outcomes, effect))
+    return Verification(VerifyConfig(allocation=allocation), True, tuple(made))

@@ -77,6 +77,8 @@ def claim(store: Store, command: str, model: str = "sim-agent") -> None:
             store.metadata, command=command, suite="office", version="0.1.0", identity=identity, templates=templates
         )
     )
+    if model.startswith("sim-"):
+        store.set_metadata(replace(store.metadata, simulated=(model,)))
     reply = Reply(assistant("hello"), Usage(100, 10, 0, 0, 1), model=model)
     store.journal("claim", 0, "agent", model, "00" * 32, reply, 0.0)
 

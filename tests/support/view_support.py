@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from report_support import add_boundary
 
 from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Cause, Diagnosis
-from recompact.adaptation.evidence import BoundaryEvidence, describe_boundary
+from recompact.adaptation.evidence import EvidenceText, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
-from recompact.attribution.cases import evidence_of
+from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.store.plan import Plan
 from recompact.engine.store.records import read_boundary
@@ -47,7 +45,7 @@ def ask(store: Store, unit: str, requests: Sequence[tuple[str, Request]], answer
     asyncio.run(play())
 
 
-def add_case(store: Store, text: str) -> tuple[BoundaryId, BoundaryEvidence]:
+def add_case(store: Store, text: str) -> tuple[BoundaryId, EvidenceText]:
     """A task as in `add_boundary`, with the calls behind it and a diagnosis that cites lines; `text` is everywhere."""
     add_boundary(store, text)
     task = f"task {text}".replace("\ud800", "")
@@ -59,7 +57,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, BoundaryEvidence]:
     summary = Request((system("Summarize."), user(boundary.pre.before_last().history)))
     ask(store, id.unit, [*(("agent", step) for step in steps), ("compressor", summary)], f"reply {text}")
     ask(store, continuation_unit(task, 1, "PRE", 0), [("agent", Request(boundary.pre.messages, tools))], text)
-    evidence = describe_boundary(evidence_of(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
+    evidence = describe_boundary(boundary_view(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
     unit = f"diagnose/{id}~2"
     prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
     ask(store, unit, [("optimizer", Request((system(SYSTEM), user(prompt))))], f"finding {text}")
@@ -75,14 +73,3 @@ def note_plan(store: Store, stage: str = "collect", total: int | None = 90, done
     units = len(store.finished())
     values = {**asdict(Plan(stage, total, done, units, time.time() - 60)), **changes}
     store.set_metadata(replace(store.metadata, planned=values))
-
-
-def make_older(path: Path) -> None:
-    """The file as the version before left it: without requests, plans and the largest effects."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    for thing in ("TRIGGER continuation_added", "TRIGGER continuation_removed", "VIEW effects", "TABLE harms"):
-        connection.execute(f"DROP {thing}")
-    connection.execute("ALTER TABLE calls DROP COLUMN asked")
-    connection.execute("DELETE FROM meta WHERE key = 'planned'")
-    connection.execute("PRAGMA user_version = 3")
-    connection.close()

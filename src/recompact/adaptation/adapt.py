@@ -7,8 +7,9 @@ from typing import Literal
 
 from recompact.adaptation.choice import choose
 from recompact.adaptation.registry import method_of
+from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_named, with_allocation
-from recompact.attribution.verify import settings_of, verify
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.study import Method, Study

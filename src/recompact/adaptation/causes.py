@@ -70,7 +70,7 @@ async def propose(study: Study, find: FindCauses, name: str) -> Proposal:
     evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement=nothing_retained(store))
-    causes = [cause for cause in await find(study, [each.finding.id for each in evidence]) if cause.known]
+    causes = [cause for cause in await find(study, [each.id for each in evidence]) if cause.known]
     kinds = weigh_kinds(store, causes)
     counts = EvidenceCounts("compaction", len(evidence), len(causes), outcome="traced to a cause by putting it back")
     if not kinds:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, BoundaryEvidence
+from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, EvidenceText
 from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.optimizer import Optimizer, Weak, ask
 from recompact.values.outcome import BoundaryId
@@ -155,7 +155,7 @@ class Diagnosis:
         )
 
 
-async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: str = PROMPT) -> Diagnosis:
+async def diagnose(optimizer: Optimizer, evidence: EvidenceText, question: str = PROMPT) -> Diagnosis:
     """One boundary's diagnosis."""
     prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
 
@@ -167,7 +167,7 @@ async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: s
     return replace(diagnosis, objections=answer.objections, cuts=evidence.cuts, left_out=evidence.left_out)
 
 
-def check_diagnosis(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
+def check_diagnosis(value: Any, evidence: EvidenceText) -> Diagnosis:
     """Everything in an answer that holds; raises ValueError where nothing does."""
     entries = value["findings"]
     if not isinstance(entries, list):
@@ -197,7 +197,7 @@ def check_diagnosis(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
     return diagnosis
 
 
-def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ...]]:
+def _cause(entry: Any, evidence: EvidenceText) -> tuple[Cause, tuple[str, ...]]:
     """A finding with the lines that it cites, and the citations that do not hold."""
     wanted = " ".join(str(entry["mechanism"]).lower().split())
     near = difflib.get_close_matches(wanted, MECHANISMS, 1)

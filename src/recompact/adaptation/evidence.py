@@ -20,9 +20,9 @@ from recompact.adaptation.excerpts import (
     shown_turn,
     without_middle,
 )
-from recompact.attribution.cases import Continuation, Evidence, evidence_of
+from recompact.attribution.boundary_view import BoundaryView, Continuation, boundary_view
 from recompact.attribution.divergence import first_divergence, turn_actions
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.compressors.prompted import quoted_prefix
 from recompact.compressors.protocol import Scope
 from recompact.engine.store.records import read_boundary, read_trajectory
@@ -44,7 +44,7 @@ LABELLED = re.compile(r"^([A-Z]\d+(?:\.\d+)?)\| ?(.*)$")
 
 
 @dataclass(frozen=True)
-class BoundaryEvidence:
+class EvidenceText:
     """The evidence about one boundary as text; `lines` are those that can be cited, by label."""
 
     id: BoundaryId
@@ -56,10 +56,9 @@ class BoundaryEvidence:
     left_out: int = 0  # characters
 
 
-def retained_evidence(store: Store) -> tuple[Evidence, ...]:
+def retained_evidence(store: Store) -> tuple[BoundaryView, ...]:
     """What is known about every retained boundary, most harmful first."""
-    kept = [finding for finding in findings(store).boundaries if finding.retained]
-    return tuple(evidence_of(store, finding.id, finding) for finding in kept)
+    return tuple(boundary_view(store, verdict) for verdict in read_verdicts(store).retained)
 
 
 def nothing_retained(store: Store) -> str:
@@ -76,50 +75,49 @@ def gather(
     scope: Scope,
     budget: int,
     count: TokenCounter,
-    choose: Callable[[Store], Iterable[Evidence]] = retained_evidence,
-) -> tuple[BoundaryEvidence, ...]:
+    choose: Callable[[Store], Iterable[BoundaryView]] = retained_evidence,
+) -> tuple[EvidenceText, ...]:
     """The evidence about the chosen boundaries, in their order, each within `budget` tokens.
 
     `tasks` are the texts of the tasks, by the units that collected them.
     """
     return tuple(
-        _gather_evidence(store, evidence, tasks.get(evidence.finding.id.unit, ""), scope, budget, count)
-        for evidence in choose(store)
+        _gather_evidence(store, view, tasks.get(view.id.unit, ""), scope, budget, count) for view in choose(store)
     )
 
 
 def _gather_evidence(
-    store: Store, evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter
-) -> BoundaryEvidence:
+    store: Store, view: BoundaryView, task: str, scope: Scope, budget: int, count: TokenCounter
+) -> EvidenceText:
     rest: tuple[Turn, ...] = ()
-    if not any(continuation.row.arm == "POST" for continuation in evidence.continuations):
+    if not any(continuation.row.arm == "POST" for continuation in view.continuations):
         # Chaining reads the POST draw off the trajectory, which went on from the summary.
-        rest = read_trajectory(store, evidence.finding.id.unit).turns[evidence.boundary.step :]
-    return describe_boundary(evidence, task, scope, budget, count, rest)
+        rest = read_trajectory(store, view.id.unit).turns[view.boundary.step :]
+    return describe_boundary(view, task, scope, budget, count, rest)
 
 
 def describe_boundary(
-    evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
-) -> BoundaryEvidence:
+    view: BoundaryView, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
+) -> EvidenceText:
     """One boundary as text, in at most `budget` tokens."""
     blocks: list[Block] = []
     for in_segment, in_continuations in LEVELS:
-        blocks = _blocks(evidence, task, scope, in_segment, in_continuations, rest)
+        blocks = _blocks(view, task, scope, in_segment, in_continuations, rest)
         if count(_text(blocks)) <= budget:
             break
-    effect = evidence.finding.effect
-    return assemble_evidence(evidence.finding.id, effect.channel if effect else "none", blocks, budget, count)
+    effect = view.verdict.effect
+    return assemble_evidence(view.id, effect.channel if effect else "none", blocks, budget, count)
 
 
 def assemble_evidence(
     id: BoundaryId, channel: str, blocks: Sequence[Block], budget: int, count: TokenCounter
-) -> BoundaryEvidence:
+) -> EvidenceText:
     """Evidence from its blocks, which lose their middles where they are too long together."""
     if count(_text(blocks)) > budget:
         blocks = _fit_blocks(blocks, budget, count)
     text = _text(blocks)
     whole = join_excerpts("\n", [each.excerpt for each in blocks])
-    return BoundaryEvidence(
+    return EvidenceText(
         id=id,
         channel=channel,
         text=text,
@@ -174,9 +172,9 @@ def _fit_blocks(blocks: Sequence[Block], budget: int, count: TokenCounter) -> li
 
 
 def _blocks(
-    evidence: Evidence, task: str, scope: Scope, in_segment: int | None, long: int, rest: Sequence[Turn]
+    view: BoundaryView, task: str, scope: Scope, in_segment: int | None, long: int, rest: Sequence[Turn]
 ) -> list[Block]:
-    pre, post = evidence.boundary.pre, evidence.boundary.post
+    pre, post = view.boundary.pre, view.boundary.post
     blocks = [label_block("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
     if task:
         blocks.append(label_block("task", TASK, Excerpt(task)))
@@ -187,23 +185,23 @@ def _blocks(
     blocks.append(label_block("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
     if pre.last:
         blocks.append(label_block("last-turn", LAST, shown_turn(pre.last, in_segment)))
-    blocks.append(Block("effect", Excerpt(_effect(evidence)), {}))
-    if evidence.needed:
-        blocks.append(label_block("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
-    for number, continuation in enumerate(evidence.continuations, 1):
-        shown = _continuation(continuation, _divergence(evidence, continuation), long)
+    blocks.append(Block("effect", Excerpt(_effect(view)), {}))
+    if view.needed:
+        blocks.append(label_block("missing-facts", FACTS, Excerpt("\n".join(view.needed))))
+    for number, continuation in enumerate(view.continuations, 1):
+        shown = _continuation(continuation, _divergence(view, continuation), long)
         row = continuation.row
         blocks.append(label_block("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw + 1))
     if rest:
         note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
         shown = join_excerpts("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
-        number = len(evidence.continuations) + 1
+        number = len(view.continuations) + 1
         blocks.append(label_block("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
     return blocks
 
 
-def _effect(evidence: Evidence) -> str:
-    effect = evidence.finding.effect
+def _effect(view: BoundaryView) -> str:
+    effect = view.verdict.effect
     if effect is None:
         return "not known"
     h, b = effect.hazard_estimate, effect.burden_estimate
@@ -215,9 +213,9 @@ def _effect(evidence: Evidence) -> str:
     )
 
 
-def _divergence(evidence: Evidence, continuation: Continuation) -> int | None:
+def _divergence(view: BoundaryView, continuation: Continuation) -> int | None:
     """The action (from 0) at which a continuation departs from the other arm: from the same draw, if it is there."""
-    others = [other for other in evidence.continuations if other.row.arm != continuation.row.arm]
+    others = [other for other in view.continuations if other.row.arm != continuation.row.arm]
     same = [other for other in others if other.row.draw == continuation.row.draw]
     partner = next(iter([*same, *others]), None)
     return first_divergence(continuation.actions, partner.actions) if partner else None

@@ -15,7 +15,7 @@ from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, ORDERS, Form
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, number_of_facts
-from recompact.attribution.cases import Evidence
+from recompact.attribution.boundary_view import BoundaryView
 from recompact.attribution.divergence import consumed_texts
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
@@ -126,10 +126,10 @@ def _lacking(lacks: Sequence[MissingFacts], kind: Kind) -> list[str]:
     return [str(lack.id) for lack in lacks if lack.missing.get(kind)]
 
 
-def _lack(store: Store, evidence: Evidence) -> MissingFacts:
-    turns = read_trajectory(store, evidence.finding.id.unit).turns
-    step = evidence.boundary.step
-    return missing_facts(evidence, turns[:step], turns[step:])
+def _lack(store: Store, view: BoundaryView) -> MissingFacts:
+    turns = read_trajectory(store, view.id.unit).turns
+    step = view.boundary.step
+    return missing_facts(view, turns[:step], turns[step:])
 
 
 def _write(store: Store, name: str, lacks: Sequence[MissingFacts]) -> None:

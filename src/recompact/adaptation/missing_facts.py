@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from recompact.attribution.cases import Evidence
+from recompact.attribution.boundary_view import BoundaryView
 from recompact.attribution.divergence import consumed_texts, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.values.chat import canonical
 from recompact.values.context import Turn
@@ -107,22 +107,21 @@ def number_of_facts(kind: Kind, number: int) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
-def missing_facts(evidence: Evidence, before: Sequence[Turn], rest: Sequence[Turn] = ()) -> MissingFacts:
+def missing_facts(view: BoundaryView, before: Sequence[Turn], rest: Sequence[Turn] = ()) -> MissingFacts:
     """What a boundary lacks. `before` are the turns up to it, `rest` those of a POST draw that has no continuation."""
-    boundary = evidence.boundary
+    boundary = view.boundary
     arms = {
-        arm: [t for c in evidence.continuations if c.row.arm == arm for t in c.trajectory.turns]
-        for arm in ("PRE", "POST")
+        arm: [t for c in view.continuations if c.row.arm == arm for t in c.trajectory.turns] for arm in ("PRE", "POST")
     }
     used = [action for turn in arms["PRE"] for action in turn_actions(turn)]
-    facts = _literal_facts(evidence.needed, used)
+    facts = _literal_facts(view.needed, used)
     more = _names_and_paths(boundary, used)
     facts |= {text: kind for text, kind in more.items() if not any(text in fact for fact in facts)}
     again = _done_again(before, used, arms["POST"] or rest, tuple(facts))
     missing = Counter([*facts.values(), *again.values()])
     foreign = Counter(_foreign(boundary))
     contradicted = {kind: min(missing[kind], foreign[kind]) for kind in KINDS if missing[kind] and foreign[kind]}
-    return MissingFacts(evidence.finding.id, {kind: missing[kind] for kind in KINDS if missing[kind]}, contradicted)
+    return MissingFacts(view.id, {kind: missing[kind] for kind in KINDS if missing[kind]}, contradicted)
 
 
 def kind_of(literal: str, *, secret: bool = False) -> Kind:

@@ -7,12 +7,12 @@ from typing import Any
 
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import BoundaryEvidence, gather, nothing_retained, retained_evidence, shared_prefix
+from recompact.adaptation.evidence import EvidenceText, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.revision import revise
-from recompact.attribution.cases import Evidence
+from recompact.attribution.boundary_view import BoundaryView
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
@@ -28,7 +28,7 @@ async def propose(study: Study) -> Proposal:
 
 
 async def propose_from(
-    study: Study, evidence: Sequence[BoundaryEvidence], method: str, kind: str = DIAGNOSIS, under: str = ""
+    study: Study, evidence: Sequence[EvidenceText], method: str, kind: str = DIAGNOSIS, under: str = ""
 ) -> Proposal:
     """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
     if not evidence:
@@ -55,8 +55,8 @@ async def propose_from(
 
 
 async def boundary_evidence(
-    study: Study, choose: Callable[[Store], Iterable[Evidence]] = retained_evidence
-) -> tuple[BoundaryEvidence, ...]:
+    study: Study, choose: Callable[[Store], Iterable[BoundaryView]] = retained_evidence
+) -> tuple[EvidenceText, ...]:
     """What the optimizer gets to see of the retained boundaries, or of those that are chosen."""
     tasks = {unit_of(task): task.text for task in await study.tasks()}
     config = study.config
@@ -95,7 +95,7 @@ def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -
     )
 
 
-def _question(entry: BoundaryEvidence, under: str) -> Question:
+def _question(entry: EvidenceText, under: str) -> Question:
     async def answer(optimizer: Optimizer) -> Any:
         return (await diagnose(optimizer, entry)).to_json()
 

@@ -13,12 +13,11 @@ from random import Random
 
 from recompact.adaptation.evidence import retained_evidence
 from recompact.adaptation.pair import DIAGNOSIS, boundary_evidence, propose_from, reasons
-from recompact.attribution.cases import Evidence, evidence_of
-from recompact.attribution.divergence import needed_facts
+from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import settings_of
+from recompact.attribution.records import settings_of
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
 from recompact.values.candidate import Proposal
@@ -27,41 +26,36 @@ from recompact.values.outcome import Outcomes
 OTHER = {"PRE": "POST", "POST": "PRE"}
 
 
-def random_boundaries(store: Store) -> tuple[Evidence, ...]:
+def random_boundaries(store: Store) -> tuple[BoundaryView, ...]:
     """As many boundaries as were retained, drawn at random from all that were continued in both arms."""
-    every = findings(store).boundaries
-    number = sum(finding.retained for finding in every)
-    continued = sorted((finding for finding in every if finding.effect is not None), key=lambda finding: finding.id)
+    verification = read_verdicts(store)
+    continued = sorted(verification.examined, key=lambda verdict: verdict.id)
+    number = len(verification.retained)
     drawn_by_lot = Random(f"pair-random/{store.metadata.seed}").sample(continued, number)
-    return tuple(evidence_of(store, finding.id, finding) for finding in drawn_by_lot)
+    return tuple(boundary_view(store, verdict) for verdict in drawn_by_lot)
 
 
-def swapped_arms(store: Store) -> tuple[Evidence, ...]:
+def swapped_arms(store: Store) -> tuple[BoundaryView, ...]:
     """The retained boundaries, each continuation under the name of the other arm."""
     settings = settings_of(store)
     thresholds = Thresholds(settings.hazard, settings.burden)
-    return tuple(swap_arms(evidence, thresholds) for evidence in retained_evidence(store))
+    return tuple(swap_arms(view, thresholds) for view in retained_evidence(store))
 
 
-def swap_arms(evidence: Evidence, thresholds: Thresholds) -> Evidence:
-    """The evidence as if each continuation had come from the other arm: effect and missing facts follow from that."""
+def swap_arms(view: BoundaryView, thresholds: Thresholds) -> BoundaryView:
+    """The boundary as if each continuation had come from the other arm: effect and missing facts follow from that."""
     continuations = tuple(
         sorted(
-            (replace(c, row=replace(c.row, arm=OTHER[c.row.arm])) for c in evidence.continuations),
+            (replace(c, row=replace(c.row, arm=OTHER[c.row.arm])) for c in view.continuations),
             key=lambda c: (c.row.draw, c.row.arm == "POST"),
         )
     )
-    outcomes = Outcomes(evidence.finding.outcomes.post, evidence.finding.outcomes.pre)
-    before = [c.trajectory for c in continuations if c.row.arm == "PRE"]
-    return replace(
-        evidence,
-        finding=replace(evidence.finding, outcomes=outcomes, effect=effect_of(outcomes, thresholds), confirmed=None),
-        needed=needed_facts(evidence.boundary, before),
-        continuations=continuations,
-    )
+    outcomes = Outcomes(view.verdict.outcomes.post, view.verdict.outcomes.pre)
+    verdict = replace(view.verdict, outcomes=outcomes, effect=effect_of(outcomes, thresholds), confirmed=None)
+    return replace(view, verdict=verdict, continuations=continuations)
 
 
-def _control(name: str, choose: Callable[[Store], Iterable[Evidence]]) -> Method:
+def _control(name: str, choose: Callable[[Store], Iterable[BoundaryView]]) -> Method:
     kind = f"{name} {DIAGNOSIS}"  # a report shows no diagnosis of a control
 
     async def propose(study: Study) -> Proposal:

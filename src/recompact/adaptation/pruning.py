@@ -15,15 +15,16 @@ from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.selection import BROKEN, PHASE
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import Finding, findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import settings_of
+from recompact.attribution.records import settings_of
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of
 from recompact.engine.execution.episodes import with_differences
 from recompact.engine.execution.executor import Unit
 from recompact.engine.store.records import read_boundary, write_trajectory
 from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.verdicts import Verdict
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.models.failures import ContextOverflow, Refused
@@ -52,7 +53,7 @@ async def prune(study: Study, candidates: Sequence[Candidate]) -> Pruned:
     """
     if study.store.metadata.verified is None:
         return Pruned(tuple(candidates), ())
-    retained = {str(finding.id): finding for finding in findings(study.store).boundaries if finding.retained}
+    retained = {str(verdict.id): verdict for verdict in read_verdicts(study.store).retained}
     tasks = {unit_of(task): task for task in await study.tasks()}
     closed: dict[Replayed, bool | None] = {}
     units: dict[Replayed, list[str]] = {}
@@ -76,7 +77,7 @@ Replayed = tuple[str, str]
 
 
 def _unclosed_boundaries(
-    candidates: Sequence[Candidate], retained: Mapping[str, Finding], closed: Mapping[Replayed, bool | None]
+    candidates: Sequence[Candidate], retained: Mapping[str, Verdict], closed: Mapping[Replayed, bool | None]
 ) -> list[tuple[Candidate, str]]:
     """The boundaries to replay: those of clauses that have closed none so far."""
     pairs = [
@@ -91,10 +92,10 @@ def _unclosed_boundaries(
     return list({(candidate.name, id): (candidate, id) for candidate, id in pairs}.values())
 
 
-def _is_closed(study: Study, finding: Finding, rows: Sequence[TrajectoryRow]) -> bool | None:
+def _is_closed(study: Study, verdict: Verdict, rows: Sequence[TrajectoryRow]) -> bool | None:
     """Whether harm is no longer done; None where there is nothing to judge by."""
     post = {number: Outcome(row.value, row.steps) for number, row in enumerate(rows)}
-    effect = effect_of(Outcomes(finding.outcomes.pre, post), _thresholds(study))
+    effect = effect_of(Outcomes(verdict.outcomes.pre, post), _thresholds(study))
     return None if effect is None else not effect.selected
 
 
@@ -144,9 +145,9 @@ def without_clause(template: Template, clause: Clause) -> Template | None:
     return changed if changed != template else None
 
 
-def _unit(study: Study, name: str, template: Template, finding: Finding, task: Task) -> Unit[Trajectory]:
+def _unit(study: Study, name: str, template: Template, verdict: Verdict, task: Task) -> Unit[Trajectory]:
     """One replay: the history of the boundary compressed by the template, and a continuation from there."""
-    boundary = read_boundary(study.store, finding.id.unit, finding.id.index)
+    boundary = read_boundary(study.store, verdict.id.unit, verdict.id.index)
 
     async def play(calls: UnitCalls) -> Trajectory:
         try:

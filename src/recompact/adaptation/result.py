@@ -12,7 +12,7 @@ from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import fit_table
-from recompact.attribution.verify import settings_of
+from recompact.attribution.records import settings_of
 from recompact.engine.config import config_hash
 from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.calls import tokens_by_phase

@@ -10,15 +10,15 @@ from typing import Any
 from recompact.attribution.counts import coupling
 from recompact.attribution.detection import AllocationScore, compare_allocations
 from recompact.attribution.effects import effects_of, equal_draws, hazard_and_burden
-from recompact.attribution.findings import findings
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
+from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.records import outcomes_in
 from recompact.attribution.savings import TokenReport, token_report
 from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import outcomes_in
 from recompact.engine.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcomes
@@ -77,18 +77,18 @@ class Controls:
 
 def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     """All controls of a verified run; `uncompacted` has the same tasks without compaction."""
-    found = findings(store)
+    verification = read_verdicts(store)
     outcomes = outcomes_in(store).outcomes
-    thresholds = Thresholds(found.settings.hazard, found.settings.burden)
+    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
     draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
     spent = sum(usage.total for usage in store.spent().values())  # one role may have been played under two models
     verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
-    begun = {f.id: f.outcomes for f in found.boundaries if 0 in f.outcomes.pre and 0 in f.outcomes.post}
+    begun = {f.id: f.outcomes for f in verification.verdicts if 0 in f.outcomes.pre and 0 in f.outcomes.post}
     equally, drawn = equal_draws(begun)
     identity, left_out = _identity(store, uncompacted, drawn) if uncompacted else (None, None)
     return Controls(
-        statement=statement_of(found, control_of(store)),
+        statement=statement_of(verification, control_of(store)),
         draws=equally,
         identity=identity,
         left_out=left_out,

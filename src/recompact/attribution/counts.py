@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from recompact.attribution.effects import Effect, channel_of
 from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import spearman
 
@@ -54,7 +54,7 @@ def _group_counts(
         if effect.hazard > 0:
             reduced[boundary.unit] = reduced.get(boundary.unit, 0) + 1
     hazards, burdens = [e.hazard for e in effects.values()], [e.burden for e in effects.values()]
-    harmful = [b for b, e in effects.items() if not e.helped and channel_of(e.hazard, e.burden, thresholds) != "none"]
+    harmful = [b for b, e in effects.items() if e.selected]
     return Counts(
         group=group,
         trajectories=trajectories,

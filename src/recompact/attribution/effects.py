@@ -6,9 +6,8 @@ Nothing is random here. The posterior is worked out in `recompact.attribution.po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal
 
 from recompact.attribution.posterior import (
     PAPER,
@@ -20,58 +19,9 @@ from recompact.attribution.posterior import (
     probability_harmful,
 )
 from recompact.attribution.prior import Prior
+from recompact.values.effect import Channel, Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.values.stats import CONFIDENCE, Estimate, student, variance_of_mean
-
-Channel = Literal["error", "burden", "both", "none"]
-
-
-@dataclass(frozen=True)
-class Effect:
-    """The effect of one compaction, estimated over all draws of each arm. The arms need not have equally many."""
-
-    hazard_estimate: Estimate
-    burden_estimate: Estimate
-    pre: int  # draws in that arm
-    post: int
-    harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
-    score: float
-    channel: Channel
-    hazard_variance: float | None = None  # of the estimate of H, by the draws alone; None where an arm has one
-
-    @property
-    def hazard(self) -> float:
-        """Success lost."""
-        return self.hazard_estimate.value
-
-    @property
-    def burden(self) -> float:
-        """Steps added."""
-        return self.burden_estimate.value
-
-    @property
-    def helped(self) -> bool:
-        """Whether the compaction clearly helped: the whole interval of H lies below 0."""
-        return self.hazard_estimate.high < 0
-
-    @property
-    def selected(self) -> bool:
-        """Whether the estimates meet a threshold: the paper's criterion. A compaction that clearly helped does not."""
-        return self.channel != "none"
-
-    def to_json(self) -> dict[str, Any]:
-        h, b = self.hazard_estimate, self.burden_estimate
-        return {
-            "hazard": h.value,
-            "burden": b.value,
-            "pre": self.pre,
-            "post": self.post,
-            "hazard_interval": {"low": h.low, "high": h.high},
-            "burden_interval": {"low": b.low, "high": b.high},
-            "harmful": self.harmful,
-            "score": self.score,
-            "channel": self.channel,
-        }
 
 
 def effect_of(
@@ -96,7 +46,7 @@ def effect_of(
         burden_estimate=replace(burden_estimate(pre, post, confidence), value=float(burden)),
         pre=len(pre),
         post=len(post),
-        harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
+        p_harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
         channel=channel_by_draws(pre, post, thresholds),
         hazard_variance=_hazard_variance(pre, post),

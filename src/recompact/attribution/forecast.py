@@ -16,7 +16,8 @@ from typing import Any
 
 from recompact.attribution.agenda import with_outcome
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.verify import outcomes_in, rest
+from recompact.attribution.records import outcomes_in
+from recompact.attribution.verify import rest
 from recompact.engine.store.calls import first_agent_inputs
 from recompact.engine.store.runs import BoundaryRow, boundary_rows, trajectories
 from recompact.engine.store.store import Store

@@ -14,7 +14,9 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
-from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
+from recompact.attribution.judgement import store_verdicts
+from recompact.attribution.records import RunOutcomes, settings_of
+from recompact.attribution.verify import outcome_of, places, telling
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.episodes import with_differences
@@ -86,6 +88,8 @@ async def make_further_draws(
         finished=finished,
     )
     await run_agenda(agenda, study.executor, at_once, study.progress)
+    if purpose != "control" and study.store.metadata.verified is not None:  # a control says nothing of a boundary
+        store_verdicts(study.store, settings_of(study.store))
     return RunOutcomes(agenda.outcomes, agenda.left_out)
 
 

@@ -13,9 +13,8 @@ from itertools import combinations
 from math import comb, lcm
 from random import Random
 
-from recompact.attribution.effects import channel_of, compaction_helped, hazard_and_burden
+from recompact.attribution.effects import channel_of, compaction_helped, first_draws, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds, helped_by_means
-from recompact.attribution.uniform import Uniform
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.values.stats import Estimate, jaccard, pearson, ranks, spread
 
@@ -65,7 +64,7 @@ _Effect = tuple[float, float, bool]
 
 def _effect(pre: Sequence[Outcome], post: Sequence[Outcome]) -> _Effect:
     hazard, burden = hazard_and_burden(pre, post)
-    return float(hazard), float(burden), compaction_helped(pre, post)
+    return float(hazard), float(burden), hazard < 0 and compaction_helped(pre, post)
 
 
 def _subsamples(
@@ -116,7 +115,9 @@ def _spread(values: Sequence[float | None]) -> Estimate | None:
 
 def _select(effects: Sequence[_Effect], thresholds: Thresholds) -> set[int]:
     """What is retained by the rule of `Uniform`."""
-    return {n for n, (h, b, helped) in enumerate(effects) if not helped and channel_of(h, b, thresholds) != "none"}
+    # Few draws have few different effects, however many boundaries there are.
+    reach = {(h, b, helped) for h, b, helped in set(effects) if not helped and channel_of(h, b, thresholds) != "none"}
+    return {n for n, effect in enumerate(effects) if effect in reach}
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,13 @@ def sensitivity_to_thresholds(
     thresholds: Thresholds = PAPER,
 ) -> list[ThresholdPoint]:
     """Vary one threshold at a time at a fixed number of pairs (three in the paper)."""
-    default = Uniform(draws, thresholds).retained(outcomes)
+    first = [arms for own in outcomes.values() if (arms := first_draws(own, draws)) is not None]
+    effects = [_effect(pre, post) for pre, post in first]
+    default = _select(effects, thresholds)
     variants = [("hazard", value, Thresholds(value, thresholds.burden)) for value in hazards]
     variants += [("burden", value, Thresholds(thresholds.hazard, value)) for value in burdens]
     points = []
     for name, value, variant in variants:
-        selected = Uniform(draws, variant).retained(outcomes)
+        selected = _select(effects, variant)
         points.append(ThresholdPoint(name, value, len(selected), jaccard(selected, default)))
     return points

@@ -7,21 +7,23 @@ the prompt tends to do is distinguished from harm that one summary did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import copied_arms
-from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Finding, Findings, priors_of
 from recompact.attribution.further_records import further_outcomes
+from recompact.attribution.judgement import Verification, priors_of
+from recompact.attribution.legend import LEGEND, headline
+from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of, describe_allocation
-from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Kind, Verdict
+from recompact.values.effect import Effect
 from recompact.values.outcome import Outcomes
 from recompact.values.stats import Estimate, mean_of, newcombe, probable_count, wilson
 from recompact.values.texts import quantity
@@ -63,6 +65,7 @@ class Statement:
 
     settings: VerifyConfig
     settled: bool
+    kinds: Mapping[Kind, int]  # how many verdicts there are of each
     boundaries: int
     examined: int  # with draws in both arms
     left_out: int
@@ -109,17 +112,14 @@ class Statement:
         """What may be said, the most important first."""
         if not self.examined:
             return (self._nothing(), *self._failures()) if self.boundaries else (self._nothing(),)
-        sentences = [
-            f"{self.retained:,} of {quantity(self.examined, 'boundary')} {_were(self.retained)} retained ({self.rule})."
-        ]
-        if not self.settled:
-            sentences = [
-                f"The verification of {quantity(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
-            ]
-        so_far = "" if self.settled else " so far"
-        reach = "reaches a threshold by its" if self.by_estimate == 1 else "reach a threshold by their"
-        shown = f", which, as all effects shown, rest on up to {self.most_draws:,} draws of an arm" * self.rests_on_more
-        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}{shown}.")
+        sentences = [headline(self.kinds, self.settled)]
+        if self.settled:
+            sentences.append(
+                f"{self.retained:,} of {quantity(self.examined, 'boundary')} {_were(self.retained)} retained"
+                f" ({self.rule})."
+            )
+        if self.rests_on_more:
+            sentences.append(f"All effects shown rest on up to {self.most_draws:,} draws of an arm.")
         if self.retained:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
@@ -172,6 +172,7 @@ class Statement:
         corrected = self.after_control
         return {
             "settled": self.settled,
+            "verdicts": {kind: self.kinds.get(kind, 0) for kind in LEGEND},
             "rule": self.rule,
             "boundaries": self.boundaries,
             "examined": self.examined,
@@ -191,33 +192,34 @@ class Statement:
         }
 
 
-def statement_of(findings: Findings, control: FalseRetention | None = None) -> Statement:
-    """What the findings of a run may claim, corrected by its A/A control where it has one (`control_of`)."""
-    examined = [f for f in findings.boundaries if f.effect is not None and not f.left_out]
+def statement_of(verification: Verification, control: FalseRetention | None = None) -> Statement:
+    """What the verdicts of a run may claim, corrected by its A/A control where it has one (`control_of`)."""
+    examined = [f for f in verification.verdicts if f.effect is not None and not f.left_out]
     retained = [f for f in examined if f.retained]
     confirmed = [f.confirmed for f in retained if f.confirmed is not None]
     return Statement(
-        settings=findings.settings,
-        settled=findings.settled,
-        boundaries=len(findings.boundaries),
+        settings=verification.settings,
+        settled=verification.settled,
+        kinds=verification.kinds,
+        boundaries=len(verification.verdicts),
         examined=len(examined),
-        left_out=sum(bool(f.left_out) for f in findings.boundaries),
+        left_out=sum(bool(f.left_out) for f in verification.verdicts),
         retained=len(retained),
         by_estimate=sum(f.effect is not None and f.effect.selected for f in examined),
-        probably_harmful=probable_count(f.effect.harmful for f in retained if f.effect is not None),
+        probably_harmful=probable_count(f.effect.p_harmful for f in retained if f.effect is not None),
         confirmed=sum(effect.selected for effect in confirmed) if confirmed else None,
         confirmable=len(confirmed),
         copies=sum(f.copies for f in examined),
         two_hazards=two_hazards(examined),
         control=control,
-        failed=findings.failed,
+        failed=verification.failed,
         most_draws=max((max(f.effect.pre, f.effect.post) for f in examined if f.effect is not None), default=0),
     )
 
 
-def two_hazards(findings: Sequence[Finding]) -> TwoHazards | None:
+def two_hazards(verdicts: Sequence[Verdict]) -> TwoHazards | None:
     """The hazard of the recorded summaries beside that of the prompt, at the boundaries that have fresh summaries."""
-    both = [(f, effect, f.resampled) for f in findings if (effect := f.reported_effect) is not None and f.resampled]
+    both = [(f, effect, f.resampled) for f in verdicts if (effect := f.reported_effect) is not None and f.resampled]
     if not both:
         return None
     return TwoHazards(

@@ -6,7 +6,6 @@ made again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -15,11 +14,11 @@ from statistics import fmean
 from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.continuations import continuation_unit, continue_from
-from recompact.attribution.determinism import copied_arms
+from recompact.attribution.judgement import Verification, judge, store_verdicts
+from recompact.attribution.records import outcomes_in, says_nothing
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.turns import draws_at_once
 from recompact.engine.collection import unit_of
-from recompact.engine.config import VerifyConfig
 from recompact.engine.execution.episodes import with_differences
 from recompact.engine.execution.executor import Unit
 from recompact.engine.execution.scheduler import run_agenda
@@ -27,7 +26,7 @@ from recompact.engine.rollout import Agent
 from recompact.engine.store.calls import pace_of
 from recompact.engine.store.plan import bound_stage
 from recompact.engine.store.records import read_boundary, write_continuation
-from recompact.engine.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
+from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -41,27 +40,11 @@ from recompact.values.trajectory import Boundary, Score, Trajectory
 PHASE = "verify"
 
 
-@dataclass(frozen=True)
-class RunOutcomes:
-    """What a run knows of its boundaries: the outcomes of those in play, and why the others were left out."""
-
-    outcomes: Mapping[BoundaryId, Outcomes]
-    left_out: Mapping[BoundaryId, str]
-
-
-@dataclass(frozen=True)
-class Verification:
-    """A finished verification. `retained` are the harmful boundaries, the worst first."""
-
-    outcomes: Mapping[BoundaryId, Outcomes]
-    left_out: Mapping[BoundaryId, str]
-    retained: tuple[BoundaryId, ...]
-
-
 async def verify(study: Study, allocation: Allocation | None = None, *, partial: bool = False) -> Verification:
-    """Make the draws that the allocation asks for: that of the study's config, if no other is given.
+    """Make the draws that the allocation asks for, judge every boundary by them, and store the verdicts in the run.
 
-    Draws that the run has already are known from the start. `partial` allows a run in which tasks are still to be
+    The allocation is that of the study's config; what another one decides is returned, but not stored. Draws that the
+    run has already are known from the start. `partial` allows a run in which tasks are still to be
     collected.
     """
     study.progress.stage("reading the boundaries")
@@ -91,10 +74,10 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
         finished=finished,
     )
     await run_agenda(agenda, study.executor, at_once, study.progress)
-    if allocation is None:
-        study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
-    retained = tuple(chosen.retained(agenda.outcomes, copied_arms(study.store)))
-    return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
+    if allocation is not None:
+        return judge(study.store, study.config.verify, allocation)
+    study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
+    return store_verdicts(study.store, study.config.verify)
 
 
 def places(study: Study) -> int:
@@ -188,104 +171,9 @@ def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
     return Outcome(continuation.score.value, continuation.steps, tokens)
 
 
-def says_nothing(arm: str, ending: str, error: str = "") -> str:
-    """Why a continuation tells nothing about the agent, so that its boundary is left out; empty where it does.
-
-    The history before the compaction may be too long for the model by itself. That the agent fails there is not to the
-    summary's credit.
-    """
-    if ending == "environment error":
-        return error or "the environment broke"
-    if ending == "context overflow" and arm == "PRE":
-        return f"the context before the compaction outgrew the model's window, so there is no PRE to compare: {error}"
-    return ""
-
-
-def outcomes_in(store: Store) -> RunOutcomes:
-    """What a run knows so far. A boundary is left out where its environment broke a continuation or PRE overflowed."""
-    pre: dict[BoundaryId, dict[int, Outcome]] = {}
-    post: dict[BoundaryId, dict[int, Outcome]] = {}
-    for row in boundary_rows(store):
-        pre[BoundaryId(row.unit, row.index)], post[BoundaryId(row.unit, row.index)] = {}, {}
-    left_out: dict[BoundaryId, str] = {}
-    for continuation in continuation_rows(store):
-        id = BoundaryId(continuation.unit, continuation.index)
-        if reason := says_nothing(continuation.arm, continuation.ending, continuation.error):
-            left_out.setdefault(id, reason)
-        else:
-            (pre if continuation.arm == "PRE" else post)[id][continuation.draw] = _outcome_of(continuation)
-    return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
-
-
-def outcomes_at(store: Store, id: BoundaryId) -> tuple[Outcomes, str]:
-    """What a run knows of one boundary alone, and why it was left out, if it was."""
-    arms: dict[str, dict[int, Outcome]] = {"PRE": {}, "POST": {}}
-    left_out = ""
-    for row in continuation_rows(store, id.unit, id.index):
-        left_out = left_out or says_nothing(row.arm, row.ending, row.error)
-        arms[row.arm][row.draw] = _outcome_of(row)
-    return Outcomes(arms["PRE"], arms["POST"]), left_out
-
-
-def retry_left_out(store: Store) -> int:
-    """Let boundaries take part again that their environment kept out: draws that it broke will be made again.
-
-    Returns the number of these boundaries.
-    """
-    broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
-    for row in broken:
-        store.reopen(row.name)
-    return len({BoundaryId(row.unit, row.index) for row in broken})
-
-
-def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
-    """How the run was last verified; where it has not been yet, these settings, or the defaults."""
-    verified = store.metadata.verified
-    return VerifyConfig(**verified) if verified else otherwise or VerifyConfig()
-
-
-def digest(store: Store) -> str:
-    """One hash over trajectories and continuations.
-
-    A boundary that was left out counts only as such: how many of its draws were under way when one of them failed is
-    chance.
-    """
-    left_out = outcomes_in(store).left_out
-    without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
-    total = hashlib.sha256()
-    total.update(store.digest("collect/").encode())
-    total.update(phase_digest(store, "continuation", without).encode())
-    for id in sorted(left_out):
-        total.update(f"\0{id}".encode())
-    return total.hexdigest()
-
-
 def rest(row: BoundaryRow) -> int:
     """How long the trajectory itself went on from a boundary: the best guess at how long a continuation will."""
     return max(1, row.trajectory_steps - row.step)
-
-
-def boundary_named(store: Store, text: str) -> BoundaryId:
-    """The boundary that a person means by `task#index`; the index may be missing where there is only one."""
-    task, _, index = text.partition("#")
-    found = [BoundaryId(row.unit, row.index) for row in boundary_rows(store) if row.task == task]
-    if not index and len(found) == 1:
-        return found[0]
-    for id in found:
-        if index and str(id.index) == index:
-            return id
-    if found:
-        raise InputError(f"{store.path} has no boundary {text!r}; task {task!r} has {', '.join(map(str, found))}")
-    import difflib
-
-    ids = [str(BoundaryId(row.unit, row.index)) for row in boundary_rows(store)]
-    near = difflib.get_close_matches(text, ids, 3, 0.3) or ids[:3]
-    hint = f"it has {', '.join(near)} …" if near else "it has none: nothing was compacted"
-    raise InputError(f"{store.path} has no boundary {text!r}; {hint}")
-
-
-def _outcome_of(row: ContinuationRow) -> Outcome:
-    return Outcome(row.value, row.steps, row.tokens)
 
 
 def _check_collected(store: Store, tasks: Mapping[str, Task], partial: bool) -> None:

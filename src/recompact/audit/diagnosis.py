@@ -21,7 +21,7 @@ from recompact.adaptation.evidence import (
     SUMMARY,
     TASK,
     Block,
-    BoundaryEvidence,
+    EvidenceText,
     assemble_evidence,
     label_block,
 )
@@ -86,7 +86,7 @@ Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "li
 
 def observed_evidence(
     worst: Sequence[RankedCompaction], budget: int, count: TokenCounter, scrub: Callable[[str], str] = str
-) -> tuple[BoundaryEvidence, ...]:
+) -> tuple[EvidenceText, ...]:
     """The excerpts of these compactions as they are sent, each within `budget` tokens. `scrub` removes known keys."""
     evidence = []
     for rank, each in enumerate(worst, 1):
@@ -130,7 +130,7 @@ class Plan:
 
     model: str
     where: str
-    evidence: tuple[BoundaryEvidence, ...]
+    evidence: tuple[EvidenceText, ...]
     unreadable: int  # of the worst, those whose summary the file does not hold in readable form
     price_of_input: float  # per million tokens; 0 where the config does not say
 

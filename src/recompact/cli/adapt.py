@@ -120,7 +120,7 @@ async def _adapt(
 
 def _say_verification(store: Store, config: Config) -> None:
     """Say so where the run was verified with settings other than the config's: those of the run count."""
-    from recompact.attribution.verify import settings_of
+    from recompact.attribution.records import settings_of
 
     if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
         return

@@ -89,12 +89,12 @@ ONE = 40  # continuations of a search for a single compaction
 
 def _wanted(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
     """The boundary that the user named, or all that verification retained, the most harmful first."""
-    from recompact.attribution.findings import findings
-    from recompact.attribution.verify import boundary_named, outcomes_in
+    from recompact.attribution.judgement import read_verdicts
+    from recompact.attribution.records import boundary_named, outcomes_in
     from recompact.errors import InputError
 
     if id is None:
-        return tuple(finding.id for finding in findings(store).boundaries if finding.retained)
+        return tuple(verdict.id for verdict in read_verdicts(store).retained)
     named = boundary_named(store, id)
     known = outcomes_in(store).outcomes.get(named)
     if known is None or not known.pre or not known.post:

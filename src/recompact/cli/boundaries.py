@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from recompact.attribution.findings import Finding, Findings, findings
+from recompact.attribution.judgement import Verification, read_verdicts
+from recompact.attribution.legend import headline, legend_text
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
-from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.boundaries import brief_boundary_table, exact_boundary_table
-from recompact.presentation.report.content.harm import with_effect
 from recompact.values.texts import command_line, quantity
 
 
@@ -28,23 +29,23 @@ from recompact.values.texts import command_line, quantity
 def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool, as_json: bool) -> None:
     """List the boundaries of a run with their effects, most harmful first.
 
-    H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; * marks those that the
-    verification retained. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
+    H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; ◆ marks those that the
+    verification retained as harmful. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
     """
     with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
         refuse_without_effects(store)
-        every, path, simulated = findings(store), store.path, overview(store).simulated
+        every, path, simulated = read_verdicts(store), store.path, is_simulated(store)
         verify = way_to_verify(store)
     if as_json:
         print_json({"simulated": simulated, **every.to_json()})
     elif as_csv:
-        print_tables([exact_boundary_table(every)] if every.boundaries else [], "csv")
+        print_tables([exact_boundary_table(every)] if every.verdicts else [], "csv")
     else:
-        _print(every, path, every.boundaries if everything else with_effect(every)[:top], simulated, verify)
+        _print(every, path, every.verdicts if everything else every.examined[:top], simulated, verify)
 
 
-def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bool, verify: str) -> None:
-    total, known = len(every.boundaries), len(with_effect(every))
+def _print(every: Verification, path: Path, listed: Sequence[Verdict], simulated: bool, verify: str) -> None:
+    total, known = len(every.verdicts), len(every.examined)
     if not total:
         say(f"{path} has no boundaries: {every.failed.nothing_compacted}.")
         return
@@ -53,12 +54,11 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
         return
     print_tables([brief_boundary_table(listed)])
     more = f"; {total - len(listed)} more with --all" if total > len(listed) else ""
-    retained = f"{sum(finding.retained for finding in every.boundaries)} retained (*) by {every.settings.allocation}"
-    state = retained if every.settled else "verification is not finished"
+    say(legend_text({verdict.kind for verdict in listed}))
+    say(headline(every.kinds, every.settled))
     models = " (simulated models)" if simulated else ""
     have = f"{known} of {quantity(total, 'boundary')} {'has' if known == 1 else 'have'} draws in both arms"
-    say(f"{have}, {state}{models}{more}.")
-    for finding in every.boundaries:
-        if finding.left_out:
-            say(f"left out: {finding.id}: {finding.left_out}", err=True)
+    say(f"{have}, by {every.settings.allocation}{models}{more}.")
+    for id, reason in every.left_out.items():
+        say(f"left out: {id}: {reason}", err=True)
     say(f"Look at one: {command_line('boundary', path, listed[0].id)}")

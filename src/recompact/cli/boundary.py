@@ -6,15 +6,13 @@ from pathlib import Path
 
 import click
 
-from recompact.attribution.cases import evidence_of
-from recompact.attribution.findings import findings
+from recompact.attribution.boundary_view import boundary_view
+from recompact.attribution.records import boundary_named
 from recompact.attribution.verifiable import refuse_without_effects
-from recompact.attribution.verify import boundary_named
 from recompact.cli.console import console, json_option, print_json
-from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of, diagnoses_of
-from recompact.presentation.report.content.harm import is_harmful
 from recompact.presentation.report.terminal import print_case
 
 
@@ -32,12 +30,10 @@ def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> No
     with Store.read(find_run(run, directory)) as store:
         refuse_without_effects(store)
         named = boundary_named(store, id)
-        every = findings(store)
-        evidence = evidence_of(store, named, next(f for f in every.boundaries if f.id == named))
-        simulated = overview(store).simulated
+        view = boundary_view(store, named)
+        simulated = is_simulated(store)
         diagnosis = diagnoses_of(store).get(named)
     if as_json:
-        print_json({"simulated": simulated, **evidence.to_json()})
+        print_json({"simulated": simulated, **view.to_json()})
         return
-    harmful = is_harmful(every, evidence.finding)
-    print_case(console(), case_of(evidence, harmful, FULL if full else TERMINAL, diagnosis), simulated)
+    print_case(console(), case_of(view, FULL if full else TERMINAL, diagnosis), simulated)

@@ -53,7 +53,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows what is there.
     """
     from recompact.adaptation.result import write_result
-    from recompact.attribution.findings import findings
+    from recompact.attribution.judgement import read_verdicts
     from recompact.attribution.statement import statement_of
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
@@ -70,7 +70,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
         with _playing_ahead(config, directory, test, runs), open_run(path) as store:
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
-            verified = statement_of(findings(store))
+            verified = statement_of(read_verdicts(store))
             digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
             shown, comparison, evaluated = asyncio.run(
@@ -171,17 +171,19 @@ async def _evaluate(
 
 def _harm(verified: Statement) -> str:
     """What the compactions did, in plain words; the report says it exactly."""
-    from recompact.values.texts import quantity
+    from recompact.attribution.legend import headline
 
-    compactions = quantity(verified.examined, "compaction")
-    if not verified.retained:
-        return f"None of {compactions} on the training tasks seems to have done harm."
     hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
+    words = (
+        f"On the training tasks: {headline(verified.kinds, verified.settled)} A compaction is harmful where the agent,"
+        f" going on from the summary, succeeds at least {100 * hazard:g} points less often, or needs at least"
+        f" {burden:g} steps more, than going on from what was summarized."
+    )
+    if not verified.retained:
+        return words
     return (
-        f"{verified.retained} of {compactions} on the training tasks seem to have done harm: going on from the summary,"
-        f" the agent succeeded at least {100 * hazard:g} points less often, or needed at least {burden:g} steps more,"
-        f" than going on from what was summarized. About {really.value:.0f} of them really did (95 % interval"
-        f" {really.low:.0f} to {really.high:.0f})."
+        f"{words} Of the {verified.retained} that were diagnosed, about {really.value:.0f} really did harm (95 %"
+        f" interval {really.low:.0f} to {really.high:.0f})."
     )
 
 

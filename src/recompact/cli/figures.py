@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.progress import waiting
-from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.breakdown import across_models
@@ -71,7 +71,7 @@ def _figure_sets(runs: Sequence[str], directory: Path) -> Iterator[FigureSet]:
             group = evaluation_set(run, shown)
         else:
             with Store.read(find_run(run, directory)) as store:
-                group = boundary_set(run, findings(store), overview(store).simulated)
+                group = boundary_set(run, read_verdicts(store), is_simulated(store))
         yield replace(group, figures=tuple(replace(f, name=f"{prefix}{f.name}") for f in group.figures))
     if len(evaluations) > 1:
         yield model_set(" and ".join(shown.title for shown in evaluations), across_models(evaluations))

@@ -47,7 +47,7 @@ def command(
     harm that does not recur with it was an unlucky sample, not a fault of the prompt. Stop it whenever you like: the
     same command resumes, and another --template or more --draws reuse what is there.
     """
-    from recompact.attribution.verify import boundary_named
+    from recompact.attribution.records import boundary_named
     from recompact.cli.running import ending_early
     from recompact.cli.verify import locate_run
     from recompact.engine.config_parser import load_config
@@ -109,13 +109,13 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.cli.running import report_unfinished
-    from recompact.engine.store.runs import overview
+    from recompact.engine.store.runs import is_simulated
     from recompact.evaluation.evaluate import digest as digest_of
     from recompact.values.texts import visible
 
     done = not unfinished and not found.left_out
     digest = digest_of(store, found.units) if done else None
-    simulated = overview(store).simulated
+    simulated = is_simulated(store)
     if as_json:
         more = {"simulated": simulated, "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
         print_json({**found.to_json(), **more})

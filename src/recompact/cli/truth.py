@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from recompact.attribution.effects import channel_of
+from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.cli.stopping import end_stopped
@@ -42,7 +44,7 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     except KeyboardInterrupt:
         end_stopped("\nrecompact: stopped. Nothing was written; the same command starts again.")
     write_truth(truths, target)
-    summary = truth_summary(truths, draws)
+    summary = truth_summary(truths, draws, Thresholds(loaded.verify.hazard, loaded.verify.burden))
     if as_json:
         print_json({"file": str(target), **summary})
         return
@@ -51,11 +53,12 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     say(f"Written to {target}")
 
 
-def truth_summary(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
+def truth_summary(truths: list[BoundaryTruth], draws: int, thresholds: Thresholds = PAPER) -> dict[str, Any]:
     """The picture of these boundaries that the paper draws of its own."""
+    hazard, burden = thresholds.hazard, thresholds.burden
     hazards = [t.hazard for t in truths]
     burdens = [t.burden for t in truths]
-    harmful = [t for t in truths if t.hazard >= 0.5 or t.burden >= 5]
+    harmful = [t for t in truths if channel_of(t.hazard, t.burden, thresholds) != "none"]
     lost: dict[str, int] = {}
     for truth in truths:
         for kind in {fact.kind for fact in truth.lost}:
@@ -65,10 +68,10 @@ def truth_summary(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
         "draws_in_each_arm": draws,
         "harmful": len(harmful),
         "harmful_share": round(len(harmful) / len(truths), 4) if truths else 0.0,
-        "hazard_at_least_0.5": sum(h >= 0.5 for h in hazards),
-        "burden_at_least_5": sum(b >= 5 for b in burdens),
+        f"hazard_at_least_{hazard:g}": sum(h >= hazard for h in hazards),
+        f"burden_at_least_{burden:g}": sum(b >= burden for b in burdens),
         "hazard_within_0.1": sum(abs(h) < 0.1 for h in hazards),
         "burden_above_0.5": sum(b > 0.5 for b in burdens),
-        "burden_above_0.5_and_below_5": sum(0.5 < b < 5 for b in burdens),
+        f"burden_above_0.5_and_below_{burden:g}": sum(0.5 < b < burden for b in burdens),
         "boundaries_that_lost_a_fact_of_kind": dict(sorted(lost.items())),
     }

@@ -61,7 +61,7 @@ def command(
     Needs a run that `collect` has recorded. Stop it whenever you like: the same command resumes where it left off.
     Another --allocation, or more --draws, reuses the draws that the run has and makes only the missing ones.
     """
-    from recompact.attribution.verify import retry_left_out
+    from recompact.attribution.records import retry_left_out
     from recompact.cli.running import ending_early, finish
     from recompact.engine.config_parser import load_config
     from recompact.engine.store.runs import open_run
@@ -132,8 +132,8 @@ def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]
 def _verifying(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
     """The config with the settings that apply. Draws `beside` a verification go by those of the run's own, if it has
     one, so that asking for them does not change what was verified."""
+    from recompact.attribution.records import settings_of
     from recompact.attribution.registry import with_allocation
-    from recompact.attribution.verify import settings_of
 
     if allocation:
         return replace(config, verify=with_allocation(config.verify, allocation))
@@ -164,7 +164,7 @@ async def _verify(
         expected = _forecast(store, config)
         floor = expected.made + expected.on_average.continuations
         with watch(study, "verify", quiet=quiet, floor=floor) as shown:
-            retained, broken = (await verify(shown, partial=partial)).retained, {}
+            retained, broken = [each.id for each in (await verify(shown, partial=partial)).retained], {}
             if confirm := further["confirm"]:
                 drawn = await make_further_draws(shown, "confirm", Uniform(confirm), retained)
                 broken["confirm"] = drawn.left_out
@@ -178,8 +178,8 @@ async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
     from recompact.attribution.chained import without_chaining
     from recompact.attribution.further_draws import make_further_draws
+    from recompact.attribution.records import outcomes_in
     from recompact.attribution.registry import allocation_of
-    from recompact.attribution.verify import outcomes_in
     from recompact.cli.progress import watch
     from recompact.engine.assembly import open_study
 
@@ -207,20 +207,20 @@ def _report(
 ) -> Statement:
     """Say what came out."""
     from recompact.attribution.cached_input import cached_input
-    from recompact.attribution.findings import findings
     from recompact.attribution.further_records import further_draws
+    from recompact.attribution.judgement import read_verdicts
+    from recompact.attribution.records import digest as digest_of, outcomes_in
     from recompact.attribution.statement import control_of, statement_of
-    from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished
-    from recompact.engine.store.runs import overview
+    from recompact.engine.store.runs import is_simulated
     from recompact.presentation.report.content.boundaries import brief_boundary_table
 
     known = outcomes_in(store)
-    found = findings(store, config.verify)
+    found = read_verdicts(store, config.verify)
     statement = statement_of(found, control_of(store, config.verify))
-    retained = [finding for finding in found.boundaries if finding.retained]
+    retained = found.retained
     digest = digest_of(store) if done else None
-    summary = {**_summary(known.outcomes, config), "simulated": overview(store).simulated}
+    summary = {**_summary(known.outcomes, config), "simulated": is_simulated(store)}
     summary["skipped"] = list(store.metadata.skipped)
     summary["further"] = further_draws(store)
     cache = cached_input(store)
@@ -230,7 +230,7 @@ def _report(
                 **summary,
                 "cached_input": cache.to_json(),
                 "statement": statement.to_json(),
-                "retained": [finding.to_json() for finding in retained],
+                "retained": [verdict.to_json() for verdict in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
                 "unfinished": [unit.to_json() for unit in unfinished],
                 "digest": digest,

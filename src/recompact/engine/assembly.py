@@ -33,7 +33,7 @@ from recompact.environments.loading import HOSTS, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
 from recompact.errors import InputError, OptionError
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
-from recompact.models.protocol import ChatModel
+from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.registry import load_model
 from recompact.models.shape import Shaped
 from recompact.values.progress import SILENT, Notices, Progress
@@ -87,6 +87,7 @@ async def open_study(
         needed = config.used_models if method is None or method.asks_optimizer else config.deciding_models
         clients = await stack.enter_async_context(open_clients(config, models or {}, needed, notices=notices))
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
+        _note_simulated(store, clients)
         if suite is None:
             _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
@@ -329,6 +330,13 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
                 templates={template.hash: template.parts()},
             )
         )
+
+
+def _note_simulated(store: Store, clients: Mapping[str, ChatModel]) -> None:
+    """Record which of these models are simulated: their names may say anything."""
+    simulated = {*store.metadata.simulated, *(name for name, client in clients.items() if is_simulated(client))}
+    if simulated != set(store.metadata.simulated):
+        store.set_metadata(replace(store.metadata, simulated=tuple(sorted(simulated))))
 
 
 def _identity(config: Config, template: Template, own: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_unit
-from recompact.engine.store.runs import BROKEN, TrajectoryRow, trajectories
+from recompact.engine.store.runs import BROKEN, TrajectoryRow, is_simulated, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arms import label
@@ -157,8 +157,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     for row in trajectories(store, phase=PHASE):
         rows.setdefault(row.unit.split("/", 2)[1], []).append(row)
     answers = _answers(store, [row for arm_rows in rows.values() for row in arm_rows])
-    models = {model for model, _ in store.spent()}
-    simulated = bool(models) and all(model.startswith("sim-") for model in models)
+    simulated = is_simulated(store)
     arms = [
         ArmRuns(
             arm["name"],

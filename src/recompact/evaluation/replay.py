@@ -15,11 +15,11 @@ from typing import Any
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
-from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.findings import priors_of
+from recompact.attribution.effects import effect_of
+from recompact.attribution.judgement import priors_of
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.records import outcomes_in, says_nothing, settings_of
 from recompact.attribution.registry import allocation_of
-from recompact.attribution.verify import outcomes_in, says_nothing, settings_of
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.episodes import with_differences
@@ -37,6 +37,7 @@ from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.values.chat import canonical
+from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.template import Template
 from recompact.values.texts import command_line

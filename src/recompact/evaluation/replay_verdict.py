@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.attribution.effects import Channel, Effect
+from recompact.values.effect import Channel, Effect
 
 CHANNELS: dict[Channel, frozenset[str]] = {
     "error": frozenset({"error"}),

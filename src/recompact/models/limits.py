@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from recompact.models.failures import CeilingReached, ModelFailure, Unreachable
-from recompact.models.protocol import ChatModel
+from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.shape import request_tokens
 from recompact.values.chat import Reply, Request, Usage
 from recompact.values.progress import Notices
@@ -64,6 +64,10 @@ class Limited:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def simulated(self) -> bool:
+        return is_simulated(self._model)
 
     async def reply(self, request: Request) -> Reply:
         async with self._places:
@@ -125,6 +129,10 @@ class Retrying:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def simulated(self) -> bool:
+        return is_simulated(self._model)
 
     async def reply(self, request: Request) -> Reply:
         chance = random.Random(request.digest)

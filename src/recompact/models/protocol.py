@@ -15,3 +15,8 @@ class ChatModel(Protocol):
     def name(self) -> str: ...
 
     async def reply(self, request: Request) -> Reply: ...
+
+
+def is_simulated(model: ChatModel) -> bool:
+    """Whether a model is one of the embedded world: it says so of itself, whatever name it is given."""
+    return bool(getattr(model, "simulated", False))

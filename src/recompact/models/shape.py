@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from recompact.errors import RecompactError
 from recompact.models.failures import BrokenModel, MalformedReply
-from recompact.models.protocol import ChatModel
+from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.secrets import scrubber
 from recompact.values.chat import (
     DEEPEST,
@@ -51,6 +51,10 @@ class Shaped:
     @property
     def name(self) -> str:
         return self._model.name
+
+    @property
+    def simulated(self) -> bool:
+        return is_simulated(self._model)
 
     async def reply(self, request: Request) -> Reply:
         try:

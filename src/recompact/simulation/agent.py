@@ -71,6 +71,7 @@ class SimulatedAgent:
     """A `ChatModel` that plays the agent in pocket. Its randomness comes from the request's seed alone."""
 
     name = "sim-agent"
+    simulated = True
 
     def __init__(self, traits: Traits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
         self._traits = traits or world_of(edition, world).traits

@@ -90,6 +90,7 @@ class SimulatedCompressor:
     """A `ChatModel` that plays the compressor. Its randomness comes from the request's seed alone."""
 
     name = "sim-compressor"
+    simulated = True
 
     def __init__(self, habits: Habits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
         self._habits = habits or world_of(edition, world).habits

@@ -43,6 +43,7 @@ class SimulatedOptimizer:
     """A `ChatModel` that plays the optimizer. Its randomness comes from the request's seed alone."""
 
     name = "sim-optimizer"
+    simulated = True
 
     def __init__(
         self, judgement: Judgement | None = None, *, edition: int | None = None, world: int | None = None

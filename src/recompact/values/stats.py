@@ -118,6 +118,9 @@ def spread(values: Iterable[float]) -> Estimate:
     return percentile_estimate(fmean(sample), sample)
 
 
+_IMPOSSIBLE = 1e-30
+
+
 def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """How many of several independent events happen: their expected number with the interval of that number.
 
@@ -125,16 +128,18 @@ def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENC
     Estimate(value=2.0, low=2.0, high=2.0)
     """
     shares = list(probabilities)
-    counts = [1.0]  # P(0), P(1), …
+    least, counts = 0, [1.0]  # P(least), P(least + 1), …: numbers that are all but impossible are left out
     for share in shares:
-        counts = [
-            (counts[n] * (1 - share) if n < len(counts) else 0.0) + (counts[n - 1] * share if n else 0.0)
-            for n in range(len(counts) + 1)
-        ]
+        counts = [a * (1 - share) + b * share for a, b in zip([*counts, 0.0], [0.0, *counts], strict=True)]
+        while counts[0] < _IMPOSSIBLE:
+            del counts[0]
+            least += 1
+        while counts[-1] < _IMPOSSIBLE:
+            del counts[-1]
 
     def quantile(at: float) -> float:
         below = 0.0
-        for number, mass in enumerate(counts):
+        for number, mass in enumerate(counts, least):
             below += mass
             if below >= at - 1e-12:
                 return float(number)

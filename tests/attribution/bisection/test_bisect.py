@@ -13,7 +13,9 @@ from verify_support import Forbidden, ShakyReader, books, study_of
 
 from recompact.attribution.bisection.bisect import FEWEST, MOST, PHASE, allowance, bisect
 from recompact.attribution.bisection.cause import Cause, read_causes
-from recompact.attribution.verify import Verification, digest, verify
+from recompact.attribution.judgement import Verification
+from recompact.attribution.records import digest
+from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.config import VerifyConfig
 from recompact.engine.execution.scheduler import Unfinished
@@ -51,6 +53,10 @@ def copied(verified: tuple[Path, Verification], to: Path, name: str = "books.db"
     return Path(shutil.copy(verified[0], to / name))
 
 
+def retained_in(verified: tuple[Path, Verification]) -> tuple[BoundaryId, ...]:
+    return tuple(verdict.id for verdict in verified[1].retained)
+
+
 def bisected(
     path: Path, ids: tuple[BoundaryId, ...], concurrency: int = 4, reader: object | None = None
 ) -> Mapping[BoundaryId, Cause]:
@@ -61,7 +67,7 @@ def bisected(
 @pytest.fixture(scope="module")
 def causes(verified: tuple[Path, Verification], tmp_path_factory: pytest.TempPathFactory) -> Mapping[BoundaryId, Cause]:
     """What a search that nobody stops finds."""
-    return bisected(copied(verified, tmp_path_factory.mktemp("whole")), verified[1].retained, 1)
+    return bisected(copied(verified, tmp_path_factory.mktemp("whole")), retained_in(verified), 1)
 
 
 def test_a_false_sentence_is_named_and_taken_out(causes: Mapping[BoundaryId, Cause]) -> None:
@@ -78,11 +84,11 @@ def test_a_false_sentence_is_named_and_taken_out(causes: Mapping[BoundaryId, Cau
 def test_causes_do_not_depend_on_the_concurrency(
     verified: tuple[Path, Verification], causes: Mapping[BoundaryId, Cause], tmp_path: Path
 ) -> None:
-    assert bisected(copied(verified, tmp_path), verified[1].retained, 16) == causes
+    assert bisected(copied(verified, tmp_path), retained_in(verified), 16) == causes
 
 
 def test_the_record_answers_a_second_time(verified: tuple[Path, Verification], tmp_path: Path) -> None:
-    path, ids = copied(verified, tmp_path), verified[1].retained
+    path, ids = copied(verified, tmp_path), retained_in(verified)
     first = bisected(path, ids)
     assert bisected(path, ids, reader=Forbidden()) == first
     with Store.read(path) as store:
@@ -108,7 +114,7 @@ class Stopping(ShakyReader):
 def test_a_search_that_was_stopped_goes_on(
     verified: tuple[Path, Verification], causes: Mapping[BoundaryId, Cause], tmp_path: Path, after: int
 ) -> None:
-    ids, path = verified[1].retained, copied(verified, tmp_path)
+    ids, path = retained_in(verified), copied(verified, tmp_path)
     with pytest.raises(Unfinished):
         bisected(path, ids, 2, Stopping(after))
     with Store.open(path) as store:
@@ -120,7 +126,7 @@ def test_the_verification_is_left_alone(verified: tuple[Path, Verification], tmp
     path = copied(verified, tmp_path)
     with Store.read(path) as store:
         before = digest(store)
-    bisected(path, verified[1].retained)
+    bisected(path, retained_in(verified))
     with Store.read(path) as store:
         assert digest(store) == before
 

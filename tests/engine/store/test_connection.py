@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from needs import needs
 
-from recompact.engine.store import schema
 from recompact.engine.store.connection import start_of_process, writer_of
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.store import Store
@@ -79,14 +78,6 @@ def test_a_reader_that_outlasts_the_driver_closes_the_run(tmp_path: Path) -> Non
         assert reader.metadata.suite == "office"
     reader.close()
     assert not Path(f"{path}-wal").exists()
-
-
-def test_a_killed_run_of_an_old_format_is_brought_to_the_newest(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = (*schema.MIGRATIONS, "ALTER TABLE units ADD COLUMN note TEXT NOT NULL DEFAULT '';")
-    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", newer)
-    monkeypatch.setattr("recompact.engine.store.connection.READABLE", len(newer))
-    with Store.read(killed) as store:
-        assert store.metadata.suite == "office"
 
 
 # --- who writes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,7 +15,6 @@ from hypothesis import given, settings, strategies as st
 from recompact.engine.config import Config, SuiteConfig
 from recompact.engine.store.packing import pack, unpack
 from recompact.engine.store.requests import kept_request
-from recompact.engine.store.schema import MIGRATIONS
 from recompact.engine.store.store import Store, StoreError
 from recompact.models.journal import UnitCalls
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, assistant, system, user
@@ -164,23 +162,3 @@ def test_a_prompt_that_repeats_a_conversation_costs_little(tmp_path: Path) -> No
         (row,) = store._rows("SELECT codec, length(data) AS n FROM texts WHERE hash = ?", (kept.messages[1],))
     assert row["codec"] == 2
     assert row["n"] < 600
-
-
-def test_a_file_of_the_version_before_is_read_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with claimed(path) as store:
-        ask(store, "u", [("agent", Request(conversation("a")))])
-    connection = sqlite3.connect(path, isolation_level=None)
-    for table, column in (("calls", "asked"), ("calls", "cache_reported"), ("dropped", "cache_reported")):
-        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for thing in ("TABLE harms", "VIEW effects", "TRIGGER continuation_added"):
-        connection.execute(f"DROP {thing}")
-    connection.execute("DROP TRIGGER continuation_removed")
-    connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with Store.read(path) as store:
-        assert kept_request(store, "u", 0) is None
-        assert store._rows("PRAGMA user_version")[0][0] == 3
-    with Store.open(path) as store:
-        assert store._rows("PRAGMA user_version")[0][0] == len(MIGRATIONS)
-        assert kept_request(store, "u", 0) is None

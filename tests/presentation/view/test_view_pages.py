@@ -26,9 +26,9 @@ from report_support import (
     note_adaptation,
     selected,
 )
-from view_support import add_case, ask, make_older, note_plan
+from view_support import add_case, ask, note_plan
 
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.requests import kept_request
 from recompact.engine.store.store import Store
@@ -104,10 +104,11 @@ def test_citations_lead_to_the_very_lines(cited: CitedCase) -> None:
     assert "line-Z9" not in text
 
 
-def test_an_older_run_says_that_it_has_no_lines(cited: CitedCase, tmp_path: Path) -> None:
+def test_a_run_without_requests_says_that_it_has_no_lines(cited: CitedCase, tmp_path: Path) -> None:
     home, id, _ = cited
     shutil.copy(home / "mine.db", tmp_path / "mine.db")
-    make_older(tmp_path / "mine.db")
+    with Store.open(tmp_path / "mine.db") as store, store.transaction():
+        store._db.execute("UPDATE calls SET asked = NULL")
     before = (tmp_path / "mine.db").read_bytes()
     case, runs, run, calls = pages(
         tmp_path, case_address(id), "", "run/mine/?order=harm", f"run/mine/calls?unit={quote(id.unit, safe='')}"
@@ -296,8 +297,8 @@ def test_figures_of_boundaries_are_those_of_the_trajectories_in_the_list(tmp_pat
     assert not drawn(none)
     assert "0 boundaries, trajectory with success" in none
     with Store.read(tmp_path / "mine.db") as store:
-        judged = findings(store)
-    chosen = replace(judged, boundaries=tuple(f for f in judged.boundaries if f.row.task == "task one"))
+        judged = read_verdicts(store)
+    chosen = replace(judged, verdicts=tuple(f for f in judged.verdicts if f.row.task == "task one"))
     expected = list(drawn_figures([("", boundary_set("mine", chosen, True))]))
     assert drawn(one) == [str(drawing) for _, _, drawing in expected]
 

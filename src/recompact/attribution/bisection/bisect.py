@@ -16,7 +16,8 @@ from recompact.attribution.continuations import continue_from
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import needed_facts, occurs
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import outcome_of, outcomes_in, places, settings_of
+from recompact.attribution.records import outcomes_in, settings_of
+from recompact.attribution.verify import outcome_of, places
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.episodes import with_differences
 from recompact.engine.execution.executor import Unit

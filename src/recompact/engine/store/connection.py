@@ -1,4 +1,4 @@
-"""Opening the SQLite file of a run: the lock of its one writer, the migrations, and errors in plain words."""
+"""Opening the SQLite file of a run: the lock of its one writer, its format, and errors in plain words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from recompact.engine.store.schema import APPLICATION_ID, AS_NEWEST, MIGRATIONS, READABLE
+from recompact.engine.store.schema import APPLICATION_ID, FORMAT, SCHEMA
 from recompact.errors import InputError
 
 LOCK = ".lock"
@@ -78,24 +78,20 @@ def _status_of(process: int) -> list[str]:
 
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
-    """The file in its newest form, created where there is none."""
+    """The file, created where there is none."""
     connection = _connect(path)
-    _migrate(connection, path)
+    if not _is_run(connection, path):
+        _create_tables(connection, path)
     return connection
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """The file as it is if that can be read, or else in its newest form; nothing can be changed through this."""
+    """The file as it is; nothing can be changed through this. One that is empty yet has the tables of a new run."""
     connection = _connect_reader(path)
-    version = _version_of(connection, path)
-    if version < READABLE:
-        if _is_writable(path):
-            connection.close()
-            connection = _connect(path)
-        _migrate(connection, path)
-    elif version < len(MIGRATIONS):
-        for statement in _statements(AS_NEWEST):
-            connection.execute(statement)
+    if not _is_run(connection, path):
+        connection.close()
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        _create_tables(connection, path)
     connection.execute("PRAGMA query_only=ON")
     return connection
 
@@ -158,7 +154,8 @@ def _connect_read_only(path: Path, how: str) -> sqlite3.Connection:
         raise store_error(error, path) from error
 
 
-def _version_of(connection: sqlite3.Connection, path: Path) -> int:
+def _is_run(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file has a run in it; False where it is new. A file of another format or program is refused."""
     try:
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -166,23 +163,26 @@ def _version_of(connection: sqlite3.Connection, path: Path) -> int:
         tables = _tables_in(connection)
     except sqlite3.DatabaseError as error:
         raise store_error(error, path) from error
+    if not contents and not version:
+        return False
     if contents and application != APPLICATION_ID:
         raise StoreError(f"{path} is a database of some other program: choose another --run")
-    if version > len(MIGRATIONS):
+    if version != FORMAT:
+        way_out = "update Recompact" if version > FORMAT else "read it with the version that wrote it, or collect anew"
         raise StoreError(
-            f"{path} was written by a newer Recompact (its format is {version}, this one reads up to"
-            f" {len(MIGRATIONS)}): update Recompact, or choose another --run"
+            f"{path} was written by {'a newer' if version > FORMAT else 'an older'} Recompact (its format is {version},"
+            f" this one reads {FORMAT}): {way_out}, or choose another --run"
         )
-    if missing := sorted(_tables(version) - tables):
+    if missing := sorted(_tables() - tables):
         raise StoreError(f"{path} is damaged: it has no table {missing[0]}. Use another copy of it, or another --run")
-    return version
+    return True
 
 
 @cache
-def _tables(version: int) -> frozenset[str]:
-    """The tables that a file of this version has."""
+def _tables() -> frozenset[str]:
+    """The tables that a run has."""
     connection = sqlite3.connect(":memory:")
-    connection.executescript("".join(MIGRATIONS[:version]))
+    connection.executescript(SCHEMA)
     tables = _tables_in(connection)
     connection.close()
     return tables
@@ -193,18 +193,15 @@ def _tables_in(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(row[0] for row in rows)
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a file to the newest version, all or nothing."""
-    if _version_of(connection, path) == len(MIGRATIONS):
-        return
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a new run, all or nothing."""
     try:
         connection.execute("BEGIN IMMEDIATE")
-        # Read again under the lock: another process may have been faster.
-        version = _version_of(connection, path)
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        for statement in _statements("".join(MIGRATIONS[version:])):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        if not _is_run(connection, path):  # under the lock: another process may have been faster
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            for statement in _statements(SCHEMA):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         if connection.in_transaction:

@@ -34,8 +34,6 @@ def kept_request(store: Store, unit: str, ordinal: int) -> KeptRequest | None:
 
     Raises `StoreError` where what is kept is not what was sent.
     """
-    if not store.has_column("calls", "asked"):
-        return None
     query = "SELECT ordinal, request, message, asked FROM calls WHERE unit = ? AND ordinal <= ? ORDER BY ordinal"
     rows = {row["ordinal"]: row for row in store._rows(query, (unit, ordinal))}
     if ordinal not in rows or rows[ordinal]["asked"] is None:

@@ -103,8 +103,9 @@ def config_of(store: Store) -> Path:
 
 
 @contextmanager
-def open_run(path: Path) -> Iterator[Store]:
+def open_run(path: Path | str) -> Iterator[Store]:
     """A run to write to. A new one in which nothing was recorded leaves no file behind."""
+    path = Path(path)
     new = not path.exists()
     store = Store.open(path)
     try:
@@ -156,7 +157,13 @@ def overview_of_models(store: Store) -> tuple[str, tuple[str, ...], bool]:
     models = {model for model, _ in store.spent()}
     evaluated = metadata.command == "evaluate"
     compressor = quantity(len(metadata.arms), "arm") if evaluated else _compressor(metadata.identity)
-    return compressor, tuple(sorted(models)), bool(models) and all(model.startswith("sim-") for model in models)
+    return compressor, tuple(sorted(models)), is_simulated(store)
+
+
+def is_simulated(store: Store) -> bool:
+    """Whether all models that a run has asked are simulated."""
+    models = {model for model, _ in store.spent()}
+    return bool(models) and models <= set(store.metadata.simulated)
 
 
 def stage_of(metadata: RunMetadata) -> str:
@@ -294,6 +301,11 @@ def boundary_rows(store: Store) -> list[BoundaryRow]:
     skipped = _skipped_tasks(store)
     rows = store._rows(f"{_BOUNDARIES} WHERE t.phase = 'collect' ORDER BY b.unit, b.idx")
     return [_boundary_row(row) for row in rows if row["task"] not in skipped]
+
+
+def boundaries_of(store: Store, unit: str) -> list[BoundaryRow]:
+    """The boundaries of one trajectory in order, whatever its phase."""
+    return [_boundary_row(row) for row in store._rows(f"{_BOUNDARIES} WHERE b.unit = ? ORDER BY b.idx", (unit,))]
 
 
 def boundary_row(store: Store, unit: str, index: int) -> BoundaryRow:

@@ -384,13 +384,6 @@ class Store:
         marks = ", ".join("?" * len(values))
         self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
 
-    def has_table(self, name: str) -> bool:
-        """Whether the file has this table: one that is read as an older version left it may not."""
-        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
-
-    def has_column(self, table: str, name: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", (table, name)))
-
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""
         return self._select(query, parameters, sqlite3.Row)

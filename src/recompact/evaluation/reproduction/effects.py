@@ -9,8 +9,8 @@ from recompact.adaptation.registry import load_method
 from recompact.attribution.counts import counts, coupling
 from recompact.attribution.effects import effects_of
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
-from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.compressors.protocol import Scope
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import tokens_by_unit

@@ -13,6 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from recompact.attribution.legend import entry_of
 from recompact.presentation.report.changes import ChangedPart, PromptChange
 from recompact.presentation.report.content.cases import Case, ContinuationView
 from recompact.presentation.report.content.overview import outcome
@@ -48,10 +49,9 @@ def heading(title: str, style: str = "dim") -> Rule:
 
 def print_case(out: Console, case: Case, simulated: bool) -> None:
     """A boundary: its numbers, what was needed and dropped, both contexts, and the continuations side by side."""
-    marks = case.verdict if case.finding.effect else "no verdict"
     out.print(
         text(str(case.id), "bold"),
-        text(marks, "bold red" if case.harmful else ""),
+        text(f"{entry_of(case.verdict).symbol} {case.label}", "bold red" if case.verdict.kind == "harmful" else ""),
         text("(simulated models)" * simulated),
     )
     if case.task:
@@ -65,7 +65,7 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
         out.print(text(note, "yellow"))
     for cause in case.diagnosis.causes if case.diagnosis else ():
         out.print(text(f"Diagnosis: {cause.mechanism} ({cause.kind}). {cause.explanation}", "cyan"))
-    pre, post = case.finding.row.pre_tokens, case.finding.row.post_tokens
+    pre, post = case.verdict.row.pre_tokens, case.verdict.row.post_tokens
     _side_by_side(
         out,
         _panel(f"PRE, {pre:,} tokens: what the compressor consumed (- not in POST)", _context(case.before), "green"),

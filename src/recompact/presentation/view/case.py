@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from recompact.attribution.cases import Evidence, evidence_of
-from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import Finding, by_id
-from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import outcomes_at
+from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.engine.store.calls import compressor_calls, count_calls
-from recompact.engine.store.runs import BoundaryRow, boundary_row
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.presentation.report.content.adaptation import adaptations
 from recompact.presentation.report.content.cases import PAGE, Case, case_of, diagnoses_of
-from recompact.presentation.report.content.harm import is_harmful
 from recompact.presentation.view.calls import CallView, list_calls
 from recompact.presentation.view.citations import Citations, citations_of
-from recompact.presentation.view.run import judge_run
-from recompact.presentation.view.runs import JUDGED, RunLine, thresholds_of
+from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.verdicts import verdict_on, verdicts_of_run
 from recompact.values.candidate import Clause
 from recompact.values.outcome import BoundaryId
 from recompact.values.texts import command_line
@@ -46,7 +40,6 @@ class CasePage:
 
     line: RunLine
     case: Case
-    note: str
     clauses: tuple[tuple[str, Clause], ...]  # candidate and clause
     citations: Citations
     calls: tuple[CallGroup, ...]
@@ -58,30 +51,21 @@ class CasePage:
 def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
     """The case of a boundary."""
     try:
-        row = boundary_row(store, id.unit, id.index)
+        verdict = verdict_on(store, id)
     except LookupError:
         raise InputError(f"{store.path} has no boundary {id}: it may have been made anew since") from None
-    boundaries = line.counts.boundaries if line.counts else 0
-    note, order = "", []
-    if not line.evaluation and boundaries <= JUDGED and id in (every := by_id(judge_run(store))):
-        finding = every[id]
-        harmful = is_harmful(judge_run(store), finding)
-        order = [each for each, other in every.items() if other.effect is not None]
-    else:
-        finding = _alone(store, row, id)
-        harmful = finding.effect is not None and finding.effect.selected
-        note = "Judged by its own draws alone, with the published prior." if finding.effect else ""
-    evidence = evidence_of(store, id, finding)
+    verification = verdicts_of_run(store)
+    order = [each.id for each in verification.examined] if verification else []
+    view = boundary_view(store, verdict)
     diagnosis = diagnoses_of(store).get(id)
     citations = citations_of(store, id, diagnosis)
     place = order.index(id) if id in order else -1
     return CasePage(
         line=line,
-        case=case_of(evidence, harmful, LIMITS, diagnosis, "case"),
-        note=note,
+        case=case_of(view, LIMITS, diagnosis, "case"),
         clauses=_clauses(store, id),
         citations=citations,
-        calls=tuple(_calls(store, evidence, citations.unit)),
+        calls=tuple(_calls(store, view, citations.unit)),
         previous=order[place - 1] if place > 0 else None,
         next=order[place + 1] if 0 <= place < len(order) - 1 else None,
         commands=() if line.evaluation else _commands(store, id),
@@ -90,15 +74,6 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
 
 def _commands(store: Store, id: BoundaryId) -> tuple[str, ...]:
     return tuple(command_line(word, store.path, id) for word in ("boundary", "replay"))
-
-
-def _alone(store: Store, row: BoundaryRow, id: BoundaryId) -> Finding:
-    """A boundary without the others of its run, from which `verify` learns a prior."""
-    outcomes, left_out = outcomes_at(store, id)
-    thresholds = Thresholds(*thresholds_of(store))
-    remaining = store.metadata.step_limit - row.step
-    effect = None if left_out else effect_of(outcomes, thresholds=thresholds, remaining=remaining)
-    return Finding(id, row, outcomes, effect, left_out=left_out)
 
 
 def _clauses(store: Store, id: BoundaryId) -> tuple[tuple[str, Clause], ...]:
@@ -112,17 +87,17 @@ def _clauses(store: Store, id: BoundaryId) -> tuple[tuple[str, Clause], ...]:
     )
 
 
-def _calls(store: Store, evidence: Evidence, diagnosed: str) -> Iterator[CallGroup]:
+def _calls(store: Store, view: BoundaryView, diagnosed: str) -> Iterator[CallGroup]:
     """The calls behind a case: the summary's, those of each continuation, and the diagnosis."""
-    id = evidence.finding.id
-    ordinals = compressor_calls(store, id.unit, evidence.boundary.step)
+    id = view.id
+    ordinals = compressor_calls(store, id.unit, view.boundary.step)
     if ordinals:
         calls, problem = list_calls(store, id.unit, ordinals[0], ordinals[-1] - ordinals[0] + 1)
         own = tuple(call for call in calls if call.ordinal in ordinals)
         yield CallGroup("The summary", id.unit, own, len(own), problem)
     if diagnosed:
         yield _group(store, "The diagnosis", diagnosed)
-    for each in evidence.continuations:
+    for each in view.continuations:
         yield _group(store, f"{each.row.arm}, draw {each.row.draw + 1}", each.row.name)
 
 

@@ -13,6 +13,7 @@ from threading import Lock
 
 from markupsafe import Markup
 
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.pages import TrajectoryQuery, matching_units
 from recompact.engine.store.runs import last_change
 from recompact.engine.store.store import Store
@@ -20,8 +21,9 @@ from recompact.presentation.report.figures.figure import available
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set
 from recompact.presentation.report.html.page import drawn_figures, figure_gaps
 from recompact.presentation.view.compare import CompareQuery, compare_tasks, known_query
-from recompact.presentation.view.run import judge_run
-from recompact.presentation.view.runs import JUDGED, RunLine, open_moment, phase_of
+from recompact.presentation.view.moment import open_moment, phase_of
+from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.verdicts import JUDGED
 from recompact.values.texts import quantity
 
 _DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads
@@ -75,9 +77,9 @@ def boundary_figures(store: Store, line: RunLine, query: TrajectoryQuery) -> Fig
 @lru_cache(maxsize=8)
 def _of_boundaries(path: str, changed: float, query: TrajectoryQuery, simulated: bool) -> tuple[int, Drawings]:
     with open_moment(Path(path)) as store:
-        every, units = judge_run(store), matching_units(store, query)
-    chosen = tuple(finding for finding in every.boundaries if finding.id.unit in units)
-    return len(chosen), _draw(lambda: boundary_set(path, replace(every, boundaries=chosen), simulated))
+        every, units = read_verdicts(store), matching_units(store, query)
+    chosen = tuple(verdict for verdict in every.verdicts if verdict.id.unit in units)
+    return len(chosen), _draw(lambda: boundary_set(path, replace(every, verdicts=chosen), simulated))
 
 
 def _draw(figure_set: Callable[[], FigureSet]) -> Drawings:

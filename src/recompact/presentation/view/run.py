@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from urllib.parse import urlencode
 
-from recompact.attribution.findings import Findings, findings
+from recompact.attribution.legend import headline
 from recompact.attribution.statement import control_of
-from recompact.engine.store.pages import BoundaryPoint, ListedTrajectory, TrajectoryQuery, group_values, trajectory_page
-from recompact.engine.store.runs import TrajectoryRow, failed_compactions, last_change, trajectories
+from recompact.engine.store.pages import TrajectoryQuery, group_values, trajectory_page
+from recompact.engine.store.runs import TrajectoryRow, failed_compactions, trajectories
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Kind, Verdict
 from recompact.presentation.report.content.answer import Claim
 from recompact.presentation.report.content.harm import harm_claim, harm_of
-from recompact.presentation.view.runs import JUDGED, RunLine, open_moment, phase_of, thresholds_of
-from recompact.values.outcome import BoundaryId
+from recompact.presentation.report.content.timeline import mark_title
+from recompact.presentation.view.moment import phase_of
+from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.verdicts import JUDGED, harm_order, verdicts_of_run, verdicts_of_unit
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Mark:
     """A compaction on the line of its trajectory: where (a share of it), how harmful, and of which boundary."""
 
     x: float
-    kind: str  # harmful, harmless or open
+    kind: Kind
     title: str
     boundary: str
     step: int
@@ -74,11 +75,12 @@ class RunPage:
 
 def run_page(store: Store, line: RunLine, query: TrajectoryQuery) -> RunPage:
     """The page of a run that a query asks for."""
-    phase, thresholds, arms = phase_of(store), thresholds_of(store), arm_labels(store)
-    listed, total = trajectory_page(store, replace(query, phase=phase), thresholds)
+    phase, arms = phase_of(store), arm_labels(store)
+    order = harm_order(store) if query.order == "harm" else None
+    listed, total = trajectory_page(store, replace(query, phase=phase), order)
     claim, note = _claim(store, line)
-    longest = max((each.row.steps for each in listed), default=0) or 1
-    rows = tuple(_row(each, arms, thresholds, longest) for each in listed)
+    longest = max((row.steps for row in listed), default=0) or 1
+    rows = tuple(_row(store, row, arms, longest) for row in listed)
     failed = "" if claim else _failures(store, line)
     return RunPage(line, claim, note, rows, query, total, arms, tuple(group_values(store, phase)), failed)
 
@@ -89,22 +91,16 @@ def arm_labels(store: Store) -> dict[str, str]:
     return {metadata.arms[label]["key"]: label for label in metadata.arm_order}
 
 
-def _row(each: ListedTrajectory, arms: Mapping[str, str], thresholds: tuple[float, float], longest: int) -> Row:
-    marks = tuple(mark_of(each.row, point, thresholds, longest) for point in each.boundaries)
-    arm = arms.get(each.row.unit.split("/", 2)[1], "") if arms else ""
-    return Row(each.row, arm, marks, each.row.steps / longest)
+def _row(store: Store, row: TrajectoryRow, arms: Mapping[str, str], longest: int) -> Row:
+    marks = tuple(mark_of(verdict, longest) for verdict in verdicts_of_unit(store, row.unit))
+    arm = arms.get(row.unit.split("/", 2)[1], "") if arms else ""
+    return Row(row, arm, marks, row.steps / longest)
 
 
-def mark_of(row: TrajectoryRow, point: BoundaryPoint, thresholds: tuple[float, float], longest: int) -> Mark:
-    """How a compaction is drawn: by the differences between the means of its draws."""
-    id = BoundaryId(row.unit, point.index)
-    where = f"{id}, after step {point.step}"
-    x = point.step / longest
-    if point.hazard is None or point.burden is None:
-        return Mark(x, "open", f"{where}: no draws in both arms", str(id), point.step)
-    reached = point.hazard >= thresholds[0] - 1e-9 or point.burden >= thresholds[1] - 1e-9
-    title = f"{where}: H {point.hazard:+.2f}, B {point.burden:+.1f}"
-    return Mark(x, "harmful" if reached else "harmless", title, str(id), point.step)
+def mark_of(verdict: Verdict, longest: int) -> Mark:
+    """How a compaction is drawn on a line that is `longest` steps long."""
+    step = verdict.row.step
+    return Mark(step / longest, verdict.kind, mark_title(verdict), str(verdict.id), step)
 
 
 def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
@@ -112,13 +108,13 @@ def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
     counts = line.counts
     if counts is None or not counts.continuations:
         return None, ""
-    if counts.boundaries > JUDGED:
-        return None, (
-            f"With {counts.boundaries:,} boundaries, verdicts are left to `recompact verify` and the report; sorted by"
-            " harm, the list goes by the means of draws."
-        )
-    every = judge_run(store)
-    return harm_claim(harm_of(every, len(trajectories(store)), control_of(store, every.settings))), ""
+    if (verification := verdicts_of_run(store)) is not None:
+        control = control_of(store, verification.settings)
+        return harm_claim(harm_of(verification, len(trajectories(store)), control)), ""
+    note = f"With {counts.boundaries:,} boundaries, the rest is left to `recompact boundaries` and the report."
+    if line.kinds is None:
+        return None, f"Verdicts are stored once `recompact verify` is finished. {note}"
+    return Claim(headline(line.kinds)), note
 
 
 def _failures(store: Store, line: RunLine) -> str:
@@ -131,14 +127,3 @@ def _failures(store: Store, line: RunLine) -> str:
         return ""
     words = failed.words if any(row.compactions for row in rows) else failed.nothing_compacted
     return f"{words[0].upper()}{words[1:]}."
-
-
-def judge_run(store: Store) -> Findings:
-    """All boundaries with their verdicts, recomputed only when the file has changed."""
-    return _judge_file(str(store.path), last_change(store.path))
-
-
-@lru_cache(maxsize=4)
-def _judge_file(path: str, changed: float) -> Findings:
-    with open_moment(Path(path)) as store:
-        return findings(store)

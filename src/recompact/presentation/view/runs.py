@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.engine.config import VerifyConfig
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.connection import start_of_process, writer_of
-from recompact.engine.store.pages import RunCounts, count_reaching, run_counts
+from recompact.engine.store.pages import RunCounts, run_counts
 from recompact.engine.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Kind
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.models.limits import Price
 from recompact.presentation.report.content.runs import short_names
+from recompact.presentation.view.moment import open_moment, phase_of
 from recompact.presentation.view.time_left import Standing, standing_of
+from recompact.presentation.view.verdicts import stored_kinds
 
-JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does
 LIVE = 30.0  # seconds for which a change shows that the run is being written, where its lock alone cannot
 
 
@@ -45,7 +45,7 @@ class RunLine:
     tokens: int = 0
     cost: float | None = None  # money, where the config has prices
     counts: RunCounts | None = None
-    reaching: int | None = None  # boundaries that reach a threshold by the means of their draws; None: too many to tell
+    kinds: Mapping[Kind, int] | None = None  # verdicts of each kind; None until they are stored
     evaluation: bool = False
     changed: float = 0.0  # seconds since the epoch
     live: bool = False
@@ -94,13 +94,6 @@ def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
     return sorted(map(line_of, places), key=lambda line: (-line.changed, line.place.name))
 
 
-@contextmanager
-def open_moment(path: Path) -> Iterator[Store]:
-    """A run as it is at this moment."""
-    with Store.read(path) as store, store.snapshot():
-        yield store
-
-
 def line_of(place: Place) -> RunLine:
     """What the list shows of a run."""
     try:
@@ -116,7 +109,6 @@ def _line(store: Store, place: Place) -> RunLine:
     compressor, models, simulated = overview_of_models(store)
     changed = last_change(place.path)
     counts = run_counts(store, phase_of(store))
-    few = counts.boundaries <= JUDGED
     live = is_being_written(place.path, changed)
     return RunLine(
         place=place,
@@ -128,7 +120,7 @@ def _line(store: Store, place: Place) -> RunLine:
         tokens=sum(usage.total for usage in store.spent().values()),
         cost=cost_of(store),
         counts=counts,
-        reaching=count_reaching(store, thresholds_of(store)) if counts.continuations > 0 and few else None,
+        kinds=stored_kinds(store),
         evaluation=evaluation,
         changed=changed,
         live=live,
@@ -156,14 +148,3 @@ def cost_of(store: Store) -> float | None:
             price = Price(settings.price.input, settings.price.output, settings.price.cached)
             total += price.of(usage)
     return total if priced else None
-
-
-def phase_of(store: Store) -> str:
-    """The phase whose trajectories a run is about."""
-    return EVALUATE if store.metadata.command == EVALUATE else "collect"
-
-
-def thresholds_of(store: Store) -> tuple[float, float]:
-    """The thresholds of its last verification, or the default ones."""
-    verified, default = store.metadata.verified or {}, VerifyConfig()
-    return float(verified.get("hazard", default.hazard)), float(verified.get("burden", default.burden))

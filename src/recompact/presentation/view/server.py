@@ -18,7 +18,8 @@ from urllib.parse import quote, urlencode
 
 from recompact.errors import InputError, RecompactError
 from recompact.presentation.report.html.page import page_environment, page_style
-from recompact.presentation.view.runs import Place, line_of, list_of_runs, open_moment, places_of
+from recompact.presentation.view.moment import open_moment
+from recompact.presentation.view.runs import Place, line_of, list_of_runs, places_of
 from recompact.presentation.view.views import Parameters, View, views_of
 from recompact.presentation.view.watch import file_state
 from recompact.version import __version__

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recompact.engine.store.calls import count_calls
-from recompact.engine.store.pages import boundary_points
 from recompact.engine.store.records import stream_trajectory
 from recompact.engine.store.runs import TrajectoryRow, trajectory_row
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.presentation.report.document import Piece, shorten
 from recompact.presentation.view.run import Mark, arm_labels, mark_of
-from recompact.presentation.view.runs import RunLine, thresholds_of
+from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.verdicts import verdicts_of_unit
 from recompact.values.context import Turn
 from recompact.values.texts import command_line
 from recompact.values.trajectory import Boundary
@@ -75,10 +75,7 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
         row = trajectory_row(store, unit)
     except LookupError:
         raise InputError(f"{store.path} has no trajectory {unit!r}: it may have been made anew since") from None
-    marks = {
-        point.index: mark_of(row, point, thresholds_of(store), max(1, row.steps))
-        for point in boundary_points(store, unit)
-    }
+    marks = {verdict.id.index: mark_of(verdict, max(1, row.steps)) for verdict in verdicts_of_unit(store, unit)}
     head, parts = stream_trajectory(store, unit)
     sizes: list[int] = []
     turns: list[TurnView] = []

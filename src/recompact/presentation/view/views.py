@@ -31,7 +31,7 @@ LONGEST = 300  # characters of a filter
 
 
 def _run(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    default = "harm" if line.reaching is not None else "task"
+    default = "harm" if line.counts and line.counts.continuations else "task"
     order = parameters.get("order", default)
     query = replace(
         _filter(parameters), order=order if order in ORDERS else default, offset=_number(parameters, "offset")

@@ -8,10 +8,13 @@ import pytest
 from report_support import arm
 
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
+from recompact.attribution.legend import headline
+from recompact.attribution.registry import allocation_named
 from recompact.attribution.statement import statement_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
+from recompact.engine.store.verdicts import Verdict
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare, difference_warnings
 from recompact.presentation.report.content.answer import (
@@ -164,10 +167,12 @@ def test_a_comparison_turned_round_is_the_comparison_the_other_way() -> None:
 # --- boundaries
 
 
-def finding(n: int, pre: float, post: float, *, retained: bool, longer: int = 0) -> Finding:
+def finding(n: int, pre: float, post: float, *, retained: bool, longer: int = 0) -> Verdict:
     outcomes = Outcomes({0: Outcome(pre, 5), 1: Outcome(pre, 5)}, {0: Outcome(post, 5 + longer)})
     row = BoundaryRow(f"collect/t{n}", 1, f"t{n}", 4, 3000, 900, 12, True)
-    return Finding(BoundaryId(row.unit, 1), row, outcomes, effect_of(outcomes), retained)
+    return Verdict(
+        BoundaryId(row.unit, 1), row, "retained" if retained else "not harmful", outcomes, effect_of(outcomes)
+    )
 
 
 def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
@@ -179,53 +184,45 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
     ]
     fine = [finding(n, 1.0, 1.0, retained=False) for n in range(4, 40)]
     row = fine[0].row
-    nothing = Finding(BoundaryId(row.unit, 2), row, Outcomes(), None)
-    harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
+    nothing = Verdict(BoundaryId(row.unit, 2), row, "no draws", Outcomes(), None)
+    harm = harm_of(Verification(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
     assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
     assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
-    assert harm_claim(harm).text.startswith("4 of 40 boundaries were retained (H >= 0.5 or B >= 5")
+    assert harm_claim(harm).text == headline({"harmful": 4, "harmless": 36, "open": 1})
     assert harm_claim(harm).numbers == harm.statement.sentences()[1:]
-    assert harm_claim(harm).numbers[1].startswith("Retained is not harmful: of the 4,")
+    assert harm_claim(harm).numbers[0].startswith("4 of 40 boundaries were retained (H >= 0.5 or B >= 5")
     said = " ".join(harm_details(harm))
     assert "40 boundaries in 40 of 50 trajectories" in said
     assert "1 lost success (error), 1 added steps (burden), 1 did both, 1 reached neither threshold" in said
-    assert "1 more boundary has no verdict" in said
 
 
 def test_an_unfinished_verification_says_so() -> None:
-    found = Findings(VerifyConfig(), False, (finding(0, 1.0, 0.0, retained=False), finding(1, 1, 1, retained=False)))
-    harm = harm_of(found, 2)
-    assert harm_claim(harm).text == "The verification of 2 boundaries is not finished: nothing is retained yet."
-    assert harm_claim(harm).numbers[0] == "1 of 2 reaches a threshold by its estimates so far."
-    assert any("not finished" in text for text in harm_details(harm))
+    worse = replace(finding(0, 1.0, 0.0, retained=False), reason="harmful so far")
+    same = replace(finding(1, 1, 1, retained=False), reason="unfinished")
+    harm = harm_of(Verification(VerifyConfig(), False, (worse, same)), 2)
+    assert harm_claim(harm).text == headline({"suspected": 1, "open": 1}, settled=False)
+    assert (harm.harmful, harm.suspected, harm.error) == (0, 1, 1)
     assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
     assert (
-        harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).text
+        harm_claim(harm_of(Verification(VerifyConfig(), True, ()), 3)).text
         == "Nothing was compacted, so there is nothing to verify."
     )
 
 
-@pytest.mark.parametrize(
-    ("allocation", "said"),
-    [
-        ("halving", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by halving: one in either context for all"),
-        ("uniform:9", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by uniform 9: every boundary gets the same"),
-        ("racing", "more probably than not H ≥ 0.5 or B ≥ 5. Draws were spent by racing: they go where"),
-        ("chained:racing", "than not H ≥ 0.5 or B ≥ 5. Draws were spent by chained racing: the first one from POST"),
-        ("chained", "read off the trajectory; one in either context for all"),
-    ],
-)
-def test_what_harmful_means_is_said(allocation: str, said: str) -> None:
-    found = Findings(VerifyConfig(allocation=allocation), True, (finding(0, 1.0, 0.0, retained=True),))
-    assert said in harm_details(harm_of(found, 1))[1]
+@pytest.mark.parametrize("allocation", ["halving", "uniform:9", "racing", "chained:racing", "chained"])
+def test_what_harmful_means_is_the_rule_of_the_allocation(allocation: str) -> None:
+    settings = VerifyConfig(allocation=allocation)
+    harm = harm_of(Verification(settings, True, (finding(0, 1.0, 0.0, retained=True),)), 1)
+    assert harm.statement.rule in harm_details(harm)[1]
+    assert allocation_named(settings).description in harm_details(harm)[1]
 
 
 # --- what to do next
 
 
 def harm(harmful: int, settled: bool = True) -> Harm:
-    empty = statement_of(Findings(VerifyConfig(), settled, ()))
-    return Harm(50, harmful, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig(), empty)
+    empty = statement_of(Verification(VerifyConfig(), settled, ()))
+    return Harm(50, harmful, 0, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig(), empty)
 
 
 def test_next_steps_follow_from_what_was_found() -> None:

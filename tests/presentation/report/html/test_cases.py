@@ -21,9 +21,10 @@ from report_support import (
 )
 from rich.console import Console
 
-from recompact.attribution.cases import evidence_of
+from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.findings import findings
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.legend import headline, why
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.records import read_boundary, write_continuation, write_trajectory
@@ -65,10 +66,10 @@ def test_top_says_how_many_are_shown(report: Report) -> None:
 
 
 def test_a_case_tells_what_happened(case: Case) -> None:
-    assert case.harmful
+    assert case.verdict.kind == "harmful"
     assert case.sentence == (
         "With the context before, the agent succeeded in 2 of 2 continuations; with the summary, in 0 of 2, and it took"
-        " 8.0 more steps on average."
+        f" 8.0 more steps on average. {why(case.verdict)}"
     )
     assert case.notes == ("The first summary was over the budget, so a second one was asked for.",)
     assert case.diagnosis
@@ -78,7 +79,7 @@ def test_a_case_tells_what_happened(case: Case) -> None:
 def test_once_there_are_fresh_pairs_the_effects_shown_are_theirs_and_say_so(tmp_path: Path) -> None:
     path = make_verified(tmp_path / "verified.db", ["red"])
     with Store.open(path) as store:
-        first = findings(store).boundaries[0]
+        first = read_verdicts(store).verdicts[0]
         task = first.row.task
         for number in range(3):  # fresh pairs do no harm, and fresh summaries lose one task in three
             draws = (("PRE", "confirm", True), ("POST", "confirm", True), ("POST", "resample", number > 0))
@@ -103,8 +104,8 @@ def test_once_there_are_fresh_pairs_the_effects_shown_are_theirs_and_say_so(tmp_
 
 def test_the_note_on_verdicts_is_that_of_the_allocation(tmp_path: Path) -> None:
     with Store.read(make_verified(tmp_path / "verified.db", ["red"])) as store:
-        by_halving = " ".join(boundary_table(findings(store, VerifyConfig())).notes)
-        by_racing = " ".join(boundary_table(findings(store, VerifyConfig(allocation="racing"))).notes)
+        by_halving = " ".join(boundary_table(read_verdicts(store, VerifyConfig())).notes)
+        by_racing = " ".join(boundary_table(read_verdicts(store, VerifyConfig(allocation="racing"))).notes)
     assert "goes by the estimates" in by_halving
     assert "goes by it" in by_racing
     assert "goes by the estimates" not in by_racing
@@ -177,8 +178,8 @@ def test_the_terminal_shows_the_same_facts_first_and_the_details_of_scores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Store.read(needing(tmp_path / "v.db")) as store:
-        evidence = evidence_of(store, BoundaryId("collect/task red", 1))
-    print_case(Console(width=100, highlight=False), case_of(evidence, True, TERMINAL), simulated=False)
+        evidence = boundary_view(store, BoundaryId("collect/task red", 1))
+    print_case(Console(width=100, highlight=False), case_of(evidence, TERMINAL), simulated=False)
     shown = capsys.readouterr().out
     assert shown.index("Needed and dropped") < shown.index("rec-077") < shown.index("Success lost, H")
     for words in ("reward: 0.5", "answer: 42", 'checks: {"paid": false}', "PRE, draw 10", '- -> look({"page": 0'):
@@ -196,7 +197,7 @@ def test_the_timeline_leads_to_the_cases(tmp_path: Path) -> None:
     assert [track.name for track in shown.tracks] == ["task blue", "task red"]
     (first,), (second,) = (track.marks for track in shown.tracks)
     assert (first.kind, first.anchor, second.anchor) == ("harmful", "boundary-1-1", "")
-    assert "after step 6: retained, H +1.00, B +8.0" in first.title
+    assert "after step 6: harmful, H +1.00, B +8.0" in first.title
     assert shown.start < first.x < shown.tracks[0].end
     drawing = re.search(r"<svg.*?</svg>", render(report), flags=re.DOTALL)
     assert drawing
@@ -250,9 +251,9 @@ def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
         )
         add_boundary(store, "red")
     report = read_report([str(tmp_path / "fine.db")], tmp_path)
-    assert [found.harmful for found in report.verified[0].cases] == [False]
-    assert "No compaction was retained. These had the largest effects." in render(report)
-    assert report.lead[0].text.startswith("0 of 1 boundary were retained")
+    assert [found.verdict.kind for found in report.verified[0].cases] == ["harmless"]
+    assert "These had the largest effects." in render(report)
+    assert report.lead[0].text == headline({"harmless": 1})
 
 
 def test_a_text_without_an_end_takes_no_time(tmp_path: Path) -> None:

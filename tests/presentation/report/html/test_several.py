@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, selected
 
+from recompact.attribution.legend import headline
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -183,11 +184,10 @@ def test_few_arms_make_a_page_too(tmp_path: Path, arms: int) -> None:
 
 def test_the_list_has_the_numbers_of_recompact_boundaries(tmp_path: Path) -> None:
     report = read_report([str(make_verified(tmp_path / "v.db", ["red", "blue"]))], tmp_path)
-    table = boundary_table(report.verified[0].findings)
+    table = boundary_table(report.verified[0].verification)
     row = [cell_text(cell) for cell in table.rows[0]]
     assert row[:6] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+4.1 to +11.9"]
-    assert row[6:] == ["2+2", "both", "0.94", "retained"]
-    assert not any("*" in cell for cell in row)  # which marks retained ones in the terminal
+    assert row[6:] == ["2+2", "both", "0.94", "harmful"]
     assert any("P(harmful) is" in note for note in table.notes)
 
 
@@ -198,8 +198,8 @@ def test_what_is_harmful_though_success_rose_says_so(tmp_path: Path) -> None:
             "UPDATE continuations SET success = (arm = 'POST' AND draw = 0), value = (arm = 'POST' AND draw = 0)"
         )
     (case,) = read_report([str(run)], tmp_path).verified[0].cases
-    assert case.harmful
-    assert case.notes[-1] == "It is retained for its steps alone: with the summary the agent succeeded more often."
+    assert case.verdict.kind == "harmful"
+    assert case.notes[-1] == "It is about steps alone: with the summary the agent succeeded more often."
 
 
 def test_a_case_says_what_the_agent_was_asked(tmp_path: Path) -> None:
@@ -269,10 +269,7 @@ def test_a_run_whose_config_is_gone_is_reported_all_the_same(tmp_path: Path) -> 
         note_adaptation(store, Candidate("pair-1", Template("a", "b", "c")))
     shutil.move(tmp_path / "here", tmp_path / "there")
     report = read_report([str(tmp_path / "there" / "v.db")], tmp_path)
-    assert (
-        report.lead[0].text
-        == "1 of 1 boundary was retained (H >= 0.5 or B >= 5 by the estimate of all draws, uniform:2)."
-    )
+    assert report.lead[0].text == headline({"harmful": 1})
 
 
 def test_an_unfinished_evaluation_warns_with_its_name(tmp_path: Path) -> None:

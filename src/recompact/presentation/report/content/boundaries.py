@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.attribution.counts import counts, unequal_note
-from recompact.attribution.effects import Effect
-from recompact.attribution.findings import Finding, Findings, effect_numbers
+from recompact.attribution.judgement import Verification
+from recompact.attribution.legend import entry_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.registry import describe_allocation
-from recompact.presentation.report.content.harm import is_harmful, with_effect
+from recompact.engine.store.verdicts import Verdict, effect_numbers
+from recompact.values.effect import Effect
 from recompact.values.tables import Column, Number, Row, Table, columns, format_signed
 
 BOUNDARY_COLUMNS = (
@@ -20,10 +21,10 @@ BOUNDARY_COLUMNS = (
 LISTED = 300  # boundaries in the list of a page
 
 
-def counts_table(findings: Findings, success: Mapping[str, bool]) -> Table:
+def counts_table(verification: Verification, success: Mapping[str, bool]) -> Table:
     """The paper's counts, for all trajectories, the failed and the successful ones; `success` is by unit."""
-    effects = {f.id: f.effect for f in findings.boundaries if f.effect is not None}
-    limits = Thresholds(findings.settings.hazard, findings.settings.burden)
+    effects = {f.id: f.effect for f in verification.verdicts if f.effect is not None}
+    limits = Thresholds(verification.settings.hazard, verification.settings.burden)
     heads = columns(
         *("group", "trajectories", "boundaries", "reduced", "severe_hazard", "longer", "severe_burden", "harmful"),
         "trajectories_with_harmful",
@@ -44,14 +45,14 @@ def counts_table(findings: Findings, success: Mapping[str, bool]) -> Table:
     return Table("Boundaries by the outcome of their trajectories", heads, rows, tuple(notes))
 
 
-def boundary_table(findings: Findings) -> Table:
+def boundary_table(verification: Verification) -> Table:
     """Every boundary with an effect, most harmful first, for a page."""
-    known = with_effect(findings)
+    known = verification.examined
     rows = tuple(
         (
             *_row(f),
-            Number(f.effect.harmful, 2) if f.effect else None,
-            "retained" if is_harmful(findings, f) else None,
+            Number(f.effect.p_harmful, 2) if f.effect else None,
+            entry_of(f).label,
         )
         for f in known[:LISTED]
     )
@@ -60,34 +61,34 @@ def boundary_table(findings: Findings) -> Table:
     if any(f.confirmed for f in known[:LISTED]):
         notes.append("H, B and draws of a boundary that has fresh pairs are of those alone, its P(harmful) is not.")
     meaning = "P(harmful) is the probability, after the draws of the verification, that H or B reaches its threshold."
-    if describe_allocation(findings.settings).by_probability:
+    if describe_allocation(verification.settings).by_probability:
         notes.append(f"{meaning} The verdict goes by it.")
     else:
         notes.append(
-            f"{meaning} The verdict goes by the estimates, so with few draws a boundary can be retained although"
+            f"{meaning} The verdict goes by the estimates, so with few draws a boundary can count as harmful although"
             " P(harmful) is low."
         )
     heads = (*BOUNDARY_COLUMNS, *columns("P(harmful)", "verdict"))
     return Table("All boundaries, most harmful first", heads, rows, tuple(notes))
 
 
-def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
-    """Boundaries in 80 columns, including those without draws, with a star at those retained."""
-    rows = (_row(finding, brief=True) for finding in boundaries)
-    marked = ((f"{row[0]}{' *' * f.retained}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
+def brief_boundary_table(boundaries: Sequence[Verdict]) -> Table:
+    """Boundaries in 80 columns, including those without draws, each with the symbol of its verdict."""
+    rows = (_row(verdict, brief=True) for verdict in boundaries)
+    marked = ((f"{row[0]} {entry_of(f).symbol}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
     return Table("", BOUNDARY_COLUMNS, tuple(marked))
 
 
-def _row(finding: Finding, *, brief: bool = False) -> Row:
+def _row(verdict: Verdict, *, brief: bool = False) -> Row:
     """A brief row has one digit less in its intervals."""
-    effect, outcomes = finding.reported_effect, finding.outcomes
+    effect, outcomes = verdict.reported_effect, verdict.outcomes
     if effect is None:
         draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
-        return str(finding.id), finding.row.step, None, "", None, "", draws, "left out" if finding.left_out else None
+        return str(verdict.id), verdict.row.step, None, "", None, "", draws, "left out" if verdict.left_out else None
     h, b = effect.hazard_estimate, effect.burden_estimate
     return (
-        str(finding.id),
-        finding.row.step,
+        str(verdict.id),
+        verdict.row.step,
         Number(effect.hazard, 2, signed=True),
         _interval(h.low, h.high, 1 if brief else 2, brief),
         Number(effect.burden, 1, signed=True),
@@ -102,10 +103,10 @@ def _interval(low: float, high: float, digits: int, brief: bool) -> str:
     return text.replace("−", "-") if brief else text  # a terminal's numbers have a hyphen
 
 
-def exact_boundary_table(findings: Findings) -> Table:
+def exact_boundary_table(verification: Verification) -> Table:
     """Every boundary with all its numbers, for programs; there is at least one. H and B are those of the verification;
     what fresh pairs say comes last."""
-    rows = [{"boundary": str(f.id), **f.flat(), **_confirmation(f.confirmed)} for f in findings.boundaries]
+    rows = [{"boundary": str(f.id), **f.flat(), **_confirmation(f.confirmed)} for f in verification.verdicts]
     cells = tuple(tuple(Number(v) if isinstance(v, float) else v for v in row.values()) for row in rows)
     return Table("boundary-effects", columns(*rows[0]), cells)
 

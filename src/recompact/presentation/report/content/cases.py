@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recompact.adaptation.diagnosis import Diagnosis
-from recompact.attribution.cases import Continuation, DrawPair, Evidence, evidence_of
+from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair, boundary_view
 from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
+from recompact.attribution.legend import entry_of, why
 from recompact.engine.store.store import Store
-from recompact.presentation.report.content.harm import is_harmful, with_effect
+from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import outcome
 from recompact.presentation.report.document import (
     Block,
@@ -106,8 +107,7 @@ class PairView:
 class Case:
     """One boundary in full. `needed` are the dropped facts that mattered, `literals` the others that were dropped."""
 
-    finding: Finding
-    harmful: bool
+    verdict: Verdict
     anchor: str  # on a page
     task: tuple[Piece, ...]
     sentence: str
@@ -126,14 +126,14 @@ class Case:
 
     @property
     def id(self) -> BoundaryId:
-        return self.finding.id
+        return self.verdict.id
 
     @property
-    def verdict(self) -> str:
-        if not self.harmful:
-            return "not retained"
-        channel = self.finding.effect.channel if self.finding.effect else "none"
-        return f"retained: {channel}" if channel != "none" else "retained"
+    def label(self) -> str:
+        """The verdict in a word or two, with the channel of harm."""
+        effect = self.verdict.effect
+        channel = effect.channel if effect and self.verdict.kind in ("harmful", "suspected") else "none"
+        return entry_of(self.verdict).label + (f": {channel}" if channel != "none" else "")
 
     @property
     def need(self) -> str:
@@ -143,14 +143,14 @@ class Case:
         return "No PRE continuation used a literal that the summary dropped."
 
 
-def worst_cases(store: Store, findings: Findings, top: int, prefix: str) -> tuple[Case, ...]:
+def worst_cases(store: Store, verification: Verification, top: int, prefix: str) -> tuple[Case, ...]:
     """The most harmful boundaries in full, or the three with the largest effects where none is harmful; anchors begin
     with `prefix`."""
-    known, diagnoses = with_effect(findings), diagnoses_of(store)
-    chosen = [f for f in known if is_harmful(findings, f)][:top] or known[: min(3, top)]
+    diagnoses = diagnoses_of(store)
+    chosen = verification.most_harmful[:top] or verification.examined[: min(3, top)]
     return tuple(
-        case_of(evidence_of(store, f.id, f), is_harmful(findings, f), PAGE, diagnoses.get(f.id), f"{prefix}{n}")
-        for n, f in enumerate(chosen, 1)
+        case_of(boundary_view(store, verdict), PAGE, diagnoses.get(verdict.id), f"{prefix}{n}")
+        for n, verdict in enumerate(chosen, 1)
     )
 
 
@@ -160,31 +160,28 @@ def diagnoses_of(store: Store) -> Mapping[BoundaryId, Diagnosis]:
     return {diagnosis.id: diagnosis for diagnosis in diagnoses if diagnosis.causes}
 
 
-def case_of(
-    evidence: Evidence, harmful: bool, limits: Limits, diagnosis: Diagnosis | None = None, anchor: str = ""
-) -> Case:
+def case_of(view: BoundaryView, limits: Limits, diagnosis: Diagnosis | None = None, anchor: str = "") -> Case:
     """The case of one boundary."""
-    boundary, lines = evidence.boundary, evidence.dropped.lines
-    literals = tuple(literal for literal in evidence.dropped.literals if literal not in evidence.needed)
-    pairs = evidence.pairs if limits.all_pairs else evidence.pairs and (telling_pair(evidence.pairs),)
+    boundary, lines = view.boundary, view.dropped.lines
+    literals = tuple(literal for literal in view.dropped.literals if literal not in view.needed)
+    pairs = view.pairs if limits.all_pairs else view.pairs and (telling_pair(view.pairs),)
     in_full = [side for pair in pairs for side in (pair.pre, pair.post)]
     return Case(
-        finding=evidence.finding,
-        harmful=harmful,
+        verdict=view.verdict,
         anchor=anchor,
         task=_task(boundary, limits),
-        sentence=_sentence(evidence.finding),
-        facts=_facts(evidence.finding),
-        notes=_notes(evidence),
-        needed=evidence.needed,
-        before=_before(evidence, limits),
+        sentence=_sentence(view.verdict),
+        facts=_facts(view.verdict),
+        notes=_notes(view),
+        needed=view.needed,
+        before=_before(view, limits),
         after=_after(boundary, limits),
         literals=literals[: limits.literals],
         more_literals=len(literals) - len(literals[: limits.literals]),
         lines=lines[: limits.lines],
         more_lines=len(lines) - len(lines[: limits.lines]),
         pairs=tuple(_pair_view(pair, limits) for pair in pairs),
-        others=tuple(_line(other, limits) for other in evidence.continuations if other not in in_full),
+        others=tuple(_line(other, limits) for other in view.continuations if other not in in_full),
         diagnosis=diagnosis,
     )
 
@@ -206,12 +203,12 @@ def _task(boundary: Boundary, limits: Limits) -> tuple[Piece, ...]:
     return shorten(asked[-1], limits.task) if asked else ()
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(verdict: Verdict) -> str:
     """What the draws came to, in words."""
-    effect = finding.effect
+    effect = verdict.effect
     if effect is None:
-        return "No effect is known: an arm has no draw."
-    pre, post = (tuple(side.values()) for side in (finding.outcomes.pre, finding.outcomes.post))
+        return why(verdict)
+    pre, post = (tuple(side.values()) for side in (verdict.outcomes.pre, verdict.outcomes.post))
     steps = f"{abs(effect.burden):.1f} {'more' if effect.burden > 0 else 'fewer'} steps"
     lengths = f"took {steps} on average" if round(effect.burden, 1) else "took as many steps"
     if {outcome.value for outcome in (*pre, *post)} <= {0.0, 1.0}:
@@ -219,7 +216,7 @@ def _sentence(finding: Finding) -> str:
     else:
         before, after = f"had a mean reward of {_mean(pre):.2f}", f"of {_mean(post):.2f}"
     words = f"ith the context before, the agent {before}; with the summary, {after}, and it {lengths}."
-    return f"In the verification, w{words}" if finding.confirmed else f"W{words}"
+    return f"{'In the verification, w' if verdict.confirmed else 'W'}{words} {why(verdict)}"
 
 
 def _successes(outcomes: Sequence[Outcome]) -> str:
@@ -230,8 +227,8 @@ def _mean(outcomes: Sequence[Outcome]) -> float:
     return sum(outcome.value for outcome in outcomes) / len(outcomes)
 
 
-def _facts(finding: Finding) -> tuple[Fact, ...]:
-    row, effect = finding.row, finding.reported_effect
+def _facts(verdict: Verdict) -> tuple[Fact, ...]:
+    row, effect = verdict.row, verdict.reported_effect
     place = (
         Fact(
             "Where",
@@ -240,10 +237,10 @@ def _facts(finding: Finding) -> tuple[Fact, ...]:
         ),
         Fact("Tokens", f"{row.pre_tokens:,} → {row.post_tokens:,}"),
     )
-    if effect is None or finding.effect is None:
+    if effect is None or verdict.effect is None:
         return place
     h, b = effect.hazard_estimate, effect.burden_estimate
-    fresh = ", fresh pairs" if finding.confirmed else ""
+    fresh = ", fresh pairs" if verdict.confirmed else ""
     return (
         Fact(
             "Success lost, H",
@@ -255,42 +252,41 @@ def _facts(finding: Finding) -> tuple[Fact, ...]:
             format_signed(effect.burden, 1),
             f"95 %: {format_signed(b.low, 1)} to {format_signed(b.high, 1)}{fresh}",
         ),
-        Fact("P(harmful)", f"{finding.effect.harmful:.2f}", "without the fresh pairs" if fresh else ""),
+        Fact("P(harmful)", f"{verdict.effect.p_harmful:.2f}", "without the fresh pairs" if fresh else ""),
         Fact("Draws", f"{effect.pre} PRE, {effect.post} POST", "fresh pairs" if fresh else ""),
-        *_of_prompt(finding),
+        *_of_prompt(verdict),
         *place,
     )
 
 
-def _of_prompt(finding: Finding) -> tuple[Fact, ...]:
+def _of_prompt(verdict: Verdict) -> tuple[Fact, ...]:
     """The hazard with a fresh summary for each POST draw: that of the prompt, not of the one summary."""
-    if finding.resampled is None:
+    if verdict.resampled is None:
         return ()
-    h = finding.resampled.hazard_estimate
+    h = verdict.resampled.hazard_estimate
     ends = f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}"
     return (Fact("H of the prompt, with fresh summaries", format_signed(h.value, 2), ends),)
 
 
-def _notes(evidence: Evidence) -> tuple[str, ...]:
-    boundary, effect = evidence.boundary, evidence.finding.effect
+def _notes(view: BoundaryView) -> tuple[str, ...]:
+    boundary, effect = view.boundary, view.verdict.effect
     notes = ["The first summary was over the budget, so a second one was asked for."] * boundary.asked_again
     notes += ["The summary was cut to fit the budget."] * boundary.cut
-    chained = effect.pre + effect.post - len(evidence.continuations) if effect else 0
+    chained = effect.pre + effect.post - len(view.continuations) if effect else 0
     notes += [f"{quantity(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
     if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
-        notes.append("It is retained for its steps alone: with the summary the agent succeeded more often.")
-    notes += [f"Left out: {evidence.finding.left_out}"] * bool(evidence.finding.left_out)
+        notes.append("It is about steps alone: with the summary the agent succeeded more often.")
     return tuple(notes)
 
 
 # --- contexts
 
 
-def _before(evidence: Evidence, limits: Limits) -> tuple[Block, ...]:
+def _before(view: BoundaryView, limits: Limits) -> tuple[Block, ...]:
     """What the compressor consumed, with the lines and literals marked that occur nowhere in POST."""
-    boundary, turns = evidence.boundary, consumed_turns(evidence.boundary)
-    marks = dict.fromkeys(evidence.dropped.literals, "dropped") | dict.fromkeys(evidence.needed, "needed")
-    gone, previous, first = evidence.dropped.lines, boundary.pre.summary, _first_step(boundary)
+    boundary, turns = view.boundary, consumed_turns(view.boundary)
+    marks = dict.fromkeys(view.dropped.literals, "dropped") | dict.fromkeys(view.needed, "needed")
+    gone, previous, first = view.dropped.lines, boundary.pre.summary, _first_step(boundary)
     blocks = []
     if previous:
         blocks.append(replace(mark_changes(previous.text, limits.summary, "-", gone, marks), title="previous summary"))

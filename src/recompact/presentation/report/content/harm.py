@@ -1,11 +1,11 @@
-"""How many compactions were retained: what was examined, by which rule, and how many are probably harmful."""
+"""How many compactions did harm: what was examined, by which rule, and in which way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
 from recompact.attribution.registry import describe_allocation
 from recompact.attribution.statement import Statement, statement_of
 from recompact.engine.config import VerifyConfig
@@ -15,10 +15,11 @@ from recompact.values.texts import quantity
 
 @dataclass(frozen=True)
 class Harm:
-    """How many compactions of a run were examined and how many of them were retained, by channel."""
+    """How many compactions of a run were examined, how many of them are harmful, by channel, and how many look it."""
 
     examined: int
     harmful: int
+    suspected: int  # look harmful, but were not retained
     error: int
     burden: int
     both: int
@@ -44,39 +45,29 @@ def rule_of(settings: VerifyConfig) -> str:
     return f"H ≥ {settings.hazard:g} or B ≥ {settings.burden:g}"
 
 
-def with_effect(findings: Findings) -> list[Finding]:
-    """The boundaries with draws in both arms, most harmful first."""
-    return [finding for finding in findings.boundaries if finding.effect is not None]
-
-
-def is_harmful(findings: Findings, finding: Finding) -> bool:
-    """Whether a boundary counts as harmful: by the allocation, or by its estimate while draws are missing."""
-    return finding.retained if findings.settled else finding.effect is not None and finding.effect.selected
-
-
-def harm_of(findings: Findings, trajectories: int, control: FalseRetention | None = None) -> Harm:
-    """The counts. Until a verification is finished, a boundary counts if its estimate reaches a threshold."""
-    examined = with_effect(findings)
-    harmful = [finding for finding in examined if is_harmful(findings, finding)]
-    channels = [finding.effect.channel for finding in harmful if finding.effect]
+def harm_of(verification: Verification, trajectories: int, control: FalseRetention | None = None) -> Harm:
+    """The counts. Until a verification is finished, channels are those of what looks harmful so far."""
+    examined, kinds = verification.examined, verification.kinds
+    channels = [verdict.effect.channel for verdict in verification.most_harmful if verdict.effect]
     return Harm(
         examined=len(examined),
-        harmful=len(harmful),
+        harmful=kinds.get("harmful", 0),
+        suspected=kinds.get("suspected", 0),
         error=channels.count("error"),
         burden=channels.count("burden"),
         both=channels.count("both"),
         neither=channels.count("none"),
         trajectories=trajectories,
-        compacted=len({finding.id.unit for finding in examined}),
-        without_verdict=len(findings.boundaries) - len(examined),
-        settled=findings.settled,
-        settings=findings.settings,
-        statement=statement_of(findings, control),
+        compacted=len({verdict.id.unit for verdict in examined}),
+        without_verdict=kinds.get("open", 0),
+        settled=verification.settled,
+        settings=verification.settings,
+        statement=statement_of(verification, control),
     )
 
 
 def harm_claim(harm: Harm) -> Claim:
-    """How many compactions were retained, and how many of them are probably harmful: in the words of `verify`."""
+    """What became of every compaction, and how many are probably harmful: in the words of `verify`."""
     first, *others = harm.statement.sentences()
     return Claim(first, tuple(others))
 
@@ -89,20 +80,15 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
         f" {harm.compacted:,} of {quantity(harm.trajectories, 'trajectory')} have draws in both.",
         _meaning(harm),
     ]
-    if harm.harmful:
+    if harm.harmful or harm.suspected:
         kinds = [
             f"{harm.error} lost success (error)" * bool(harm.error),
             f"{harm.burden} added steps (burden)" * bool(harm.burden),
             f"{harm.both} did both" * bool(harm.both),
             f"{harm.neither} reached neither threshold" * bool(harm.neither),
         ]
-        which = "retained ones" if harm.settled else "ones that reach a threshold"
+        which = "retained ones" if harm.harmful else "ones that look harmful"
         sentences.append(f"Of the {which}, {', '.join(filter(None, kinds))}.")
-    if not harm.settled:
-        sentences.append("The verification is not finished: these counts may still change.")
-    if harm.without_verdict:
-        are = "boundary has" if harm.without_verdict == 1 else "boundaries have"
-        sentences.append(f"{harm.without_verdict:,} more {are} no verdict: an arm without a draw, or left out.")
     sentences.append(
         "The interval of the expected number treats boundaries as independent, even those of one trajectory."
     )
@@ -112,9 +98,8 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
 def _meaning(harm: Harm) -> str:
     """What H, B and harmful are, and how draws were spent."""
     allocation = describe_allocation(harm.settings)
-    surely = "more probably than not" if allocation.by_probability and harm.settled else "by its estimates"
     how = f": {allocation.description}" * bool(allocation.description)
     return (
-        f"H is the success lost with POST, B the steps added. A boundary is retained if {surely} {harm.rule}."
+        f"H is the success lost with POST, B the steps added. A boundary is retained if {harm.statement.rule}."
         f" Draws were spent by {allocation.name}{how}."
     )

@@ -89,14 +89,15 @@ def _name_numbers(claim: Claim, name: str) -> Claim:
 def key_figures(
     evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]
 ) -> tuple[tuple[KeyFigure, ...], ...]:
-    """Accuracy without compaction, with it, and with adapted prompts; how many compactions were retained. Several
+    """Accuracy without compaction, with it, and with adapted prompts; how many compactions are harmful. Several
     evaluations have a row each."""
     rows = [_accuracy_figures(run, f" of {run.name}" if len(evaluations) > 1 else "") for run in evaluations]
     harms = []
     for run in verified:
         where = f", {run.name}" if len(verified) > 1 else ""
         value = f"{run.harm.harmful:,} of {run.harm.examined:,}"
-        harms.append(KeyFigure("Compactions retained", value, f"{run.harm.rule}{where}"))
+        more = f"; {run.harm.suspected:,} more look{'s' * (run.harm.suspected == 1)} harmful" * bool(run.harm.suspected)
+        harms.append(KeyFigure("Harmful compactions", value, f"{run.harm.rule}{more}{where}"))
     if len(rows) == 1:
         return ((*rows[0], *harms),)
     return (*map(tuple, rows), *([tuple(harms)] if harms else []))

@@ -113,7 +113,10 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
     if not harm.settled:
         return [NextStep("Finish the verification: it resumes where it stopped.", command_line("verify", run))]
     if harm.harmful and not adapted:
-        return [NextStep("Adapt the prompt from the compactions that were retained.", "recompact adapt CONFIG")]
+        return [NextStep("Adapt the prompt from the harmful compactions.", "recompact adapt CONFIG")]
+    if not harm.harmful and harm.suspected:
+        text = "The compactions that look harmful got too few draws to be kept: give every compaction more."
+        return [NextStep(text, f"{command_line('verify', run)} --draws 9")]
     if not harm.harmful:
         return [NextStep("No compaction showed harm: try more tasks or a smaller budget, or leave the prompt alone.")]
     return []

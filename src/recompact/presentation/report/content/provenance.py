@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recompact.attribution.cached_input import cache_text, cached_input
-from recompact.attribution.findings import Findings
+from recompact.attribution.judgement import Verification
 from recompact.engine.store.runs import overview
 from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns
@@ -47,9 +47,11 @@ def released_provenance(name: str, evaluation: Evaluation) -> Provenance:
     return Provenance(name, "released run records", facts, (command_line("compare", name),))
 
 
-def verified_provenance(store: Store, name: str, findings: Findings, worst: str, *, adapted: bool) -> Provenance:
+def verified_provenance(
+    store: Store, name: str, verification: Verification, worst: str, *, adapted: bool
+) -> Provenance:
     """`worst` is the boundary that is shown first; `adapted`: the run holds candidates too."""
-    settings = findings.settings
+    settings = verification.settings
     facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
     facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store))
     commands = [command_line("boundaries", name)] + [command_line("boundary", name, worst)] * bool(worst)

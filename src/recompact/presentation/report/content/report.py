@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.attribution.verifiable import way_to_verify
+from recompact.engine.store.pages import run_counts
 from recompact.engine.store.runs import (
     boundary_rows,
-    continuation_rows,
     failed_compactions,
     find_run,
-    overview,
+    is_simulated,
     trajectories,
 )
 from recompact.engine.store.store import Store
@@ -115,12 +115,12 @@ def _read_run(store: Store, read: _Runs, top: int) -> None:
         return
     adapted = adaptations(store)
     read.adapted += adapted
-    if continuation_rows(store):
+    if run_counts(store, "collect").continuations:
         prefix = f"boundary-{len(read.verified) + 1}-"
         read.verified.append(verified_run(store, read.names[path], top, prefix, adapted=bool(adapted)))
     elif adapted:
         read.unverified.append(adapted_provenance(store, path))
-        read.simulated += [path] * overview(store).simulated
+        read.simulated += [path] * is_simulated(store)
     else:
         raise InputError(f"{path} has nothing to report yet: {_way_out(store)}")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from recompact.attribution.findings import Findings, findings
+from recompact.attribution.judgement import Verification, read_verdicts
 from recompact.attribution.statement import control_of
 from recompact.engine.store.adaptations import recorded_templates
-from recompact.engine.store.runs import overview, trajectories
+from recompact.engine.store.runs import is_simulated, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
@@ -70,7 +70,7 @@ class VerificationReport:
     """A verified run: its counts, its list of boundaries, and the most harmful of them."""
 
     name: str
-    findings: Findings
+    verification: Verification
     harm: Harm
     counts: Table
     boundaries: Table
@@ -167,17 +167,17 @@ def _reference(evaluation: Evaluation, compacting: Sequence[ArmRuns]) -> str:
 
 def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: bool) -> VerificationReport:
     """A verified run. The anchors of its cases begin with `prefix`; `adapted`: it has candidates too."""
-    every, rows = findings(store), trajectories(store)
+    every, rows = read_verdicts(store), trajectories(store)
     cases = worst_cases(store, every, top, prefix)
     worst = str(cases[0].id) if cases else ""
     return VerificationReport(
         name=name,
-        findings=every,
+        verification=every,
         harm=harm_of(every, len(rows), control_of(store, every.settings)),
         counts=counts_table(every, {row.unit: row.success for row in rows}),
         boundaries=boundary_table(every),
         cases=cases,
         timeline=timeline(every, {str(case.id): case.anchor for case in cases}),
-        simulated=overview(store).simulated,
+        simulated=is_simulated(store),
         provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
     )

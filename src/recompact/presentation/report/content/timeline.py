@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from recompact.attribution.findings import Finding, Findings
-from recompact.presentation.report.content.harm import is_harmful
+from recompact.attribution.judgement import Verification
+from recompact.attribution.legend import entry_of
+from recompact.engine.store.verdicts import Kind, Verdict
 from recompact.values.tables import format_signed
 from recompact.values.texts import quantity
 
@@ -20,7 +20,7 @@ class Mark:
     """One compaction. `anchor` is where it is shown in full, if it is."""
 
     x: float
-    kind: Literal["harmful", "harmless", "open"]
+    kind: Kind
     title: str
     anchor: str
 
@@ -39,7 +39,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The trajectories of the first boundaries in the list of findings; `hidden` counts those that are not shown."""
+    """The trajectories of the first boundaries by harm; `hidden` counts those that are not shown."""
 
     tracks: tuple[Track, ...]
     hidden: int
@@ -50,11 +50,11 @@ class Timeline:
         return NAMES + LENGTH + 40, ROW * len(self.tracks) + 8
 
 
-def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
+def timeline(verification: Verification, anchors: Mapping[str, str]) -> Timeline | None:
     """None where nothing was compacted. `anchors` say where each boundary is shown."""
-    by_unit: dict[str, list[Finding]] = {}
-    for finding in findings.boundaries:
-        by_unit.setdefault(finding.id.unit, []).append(finding)
+    by_unit: dict[str, list[Verdict]] = {}
+    for verdict in verification.verdicts:
+        by_unit.setdefault(verdict.id.unit, []).append(verdict)
     shown = list(by_unit.values())[:TRACKS]
     if not shown:
         return None
@@ -62,10 +62,8 @@ def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
     tracks = []
     for number, boundaries in enumerate(shown):
         row = boundaries[0].row
-        ordered = sorted(boundaries, key=lambda finding: finding.row.step)
-        marks = tuple(
-            _mark(findings, finding, NAMES + LENGTH * finding.row.step / longest, anchors) for finding in ordered
-        )
+        ordered = sorted(boundaries, key=lambda verdict: verdict.row.step)
+        marks = tuple(_mark(verdict, NAMES + LENGTH * verdict.row.step / longest, anchors) for verdict in ordered)
         outcome = "success" if row.trajectory_success else "failure"
         title = f"{row.task}: {quantity(row.trajectory_steps, 'step')}, {outcome}"
         end = NAMES + LENGTH * row.trajectory_steps / longest
@@ -73,12 +71,13 @@ def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
     return Timeline(tuple(tracks), len(by_unit) - len(shown))
 
 
-def _mark(findings: Findings, finding: Finding, x: float, anchors: Mapping[str, str]) -> Mark:
-    effect, where = finding.effect, f"{finding.id}, after step {finding.row.step}"
-    anchor = anchors.get(str(finding.id), "")
+def _mark(verdict: Verdict, x: float, anchors: Mapping[str, str]) -> Mark:
+    return Mark(x, verdict.kind, mark_title(verdict), anchors.get(str(verdict.id), ""))
+
+
+def mark_title(verdict: Verdict) -> str:
+    """What a mark says when it is pointed at: where the compaction was, the verdict, and its numbers."""
+    effect, words = verdict.effect, f"{verdict.id}, after step {verdict.row.step}: {entry_of(verdict).label}"
     if effect is None:
-        return Mark(x, "open", f"{where}: no verdict", anchor)
-    harmful = is_harmful(findings, finding)
-    numbers = f"H {format_signed(effect.hazard, 2)}, B {format_signed(effect.burden, 1)}"
-    verdict = "retained" if harmful else "not retained"
-    return Mark(x, "harmful" if harmful else "harmless", f"{where}: {verdict}, {numbers}", anchor)
+        return words
+    return f"{words}, H {format_signed(effect.hazard, 2)}, B {format_signed(effect.burden, 1)}"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from recompact.attribution.counts import counts, unequal_note
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.judgement import Verification
 from recompact.attribution.posterior import Thresholds
+from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.boundaries import exact_boundary_table
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.style import FINE, INK, WIDE, drawing, short_label
@@ -35,7 +36,7 @@ class Panel:
     title: str
     outcome: str  # of these trajectories; empty where it does not matter
     channel: Channel
-    rows: tuple[tuple[str, Mapping[int, Finding]], ...]
+    rows: tuple[tuple[str, Mapping[int, Verdict]], ...]
     of: int  # trajectories in all, shown or not
 
     @property
@@ -43,11 +44,11 @@ class Panel:
         return max(index for _, cells in self.rows for index in cells)
 
 
-def panels(findings: Findings) -> list[Panel]:
+def panels(verification: Verification) -> list[Panel]:
     """What is shown: all failed trajectories up to a limit, and, of the others, those with the largest effects."""
-    units: dict[str, dict[int, Finding]] = {}
-    for finding in findings.boundaries:
-        units.setdefault(finding.id.unit, {})[finding.id.index] = finding
+    units: dict[str, dict[int, Verdict]] = {}
+    for verdict in verification.verdicts:
+        units.setdefault(verdict.id.unit, {})[verdict.id.index] = verdict
     judged = {unit: cells for unit, cells in units.items() if any(f.effect for f in cells.values())}
     failed = {unit: cells for unit, cells in judged.items() if not _has_passed(cells)}
     passed = {unit: cells for unit, cells in judged.items() if _has_passed(cells)}
@@ -59,11 +60,11 @@ def panels(findings: Findings) -> list[Panel]:
     return [panel for panel in every if panel.rows]
 
 
-def _has_passed(cells: Mapping[int, Finding]) -> bool:
+def _has_passed(cells: Mapping[int, Verdict]) -> bool:
     return next(iter(cells.values())).row.trajectory_success
 
 
-def _panel(title: str, outcome: str, channel: Channel, units: Mapping[str, Mapping[int, Finding]], most: int) -> Panel:
+def _panel(title: str, outcome: str, channel: Channel, units: Mapping[str, Mapping[int, Verdict]], most: int) -> Panel:
     def largest(unit: str) -> float:
         return max(value for f in units[unit].values() if (value := _value(f, channel)) is not None)
 
@@ -72,15 +73,15 @@ def _panel(title: str, outcome: str, channel: Channel, units: Mapping[str, Mappi
     return Panel(title, outcome, channel, rows, len(units))
 
 
-def _value(finding: Finding, channel: Channel) -> float | None:
-    if finding.effect is None:
+def _value(verdict: Verdict, channel: Channel) -> float | None:
+    if verdict.effect is None:
         return None
-    return finding.effect.hazard if channel == "hazard" else finding.effect.burden
+    return verdict.effect.hazard if channel == "hazard" else verdict.effect.burden
 
 
-def heatmap_figure(findings: Findings) -> Figure | None:
+def heatmap_figure(verification: Verification) -> Figure | None:
     """None where no boundary has draws in both arms."""
-    chosen = panels(findings)
+    chosen = panels(verification)
     if not chosen:
         return None
     names = [_names([name for name, _ in panel.rows]) for panel in chosen]
@@ -90,14 +91,16 @@ def heatmap_figure(findings: Findings) -> Figure | None:
     with drawing(max(WIDE * 0.75, margins + cell * sum(cells)), 1.3 + ROW * rows) as figure:
         every = list(figure.subplots(1, len(chosen), squeeze=False, width_ratios=cells)[0])
         for letter, axes, panel, (prefix, short) in zip("abc", every, chosen, names, strict=False):
-            _draw(axes, panel, short, _limit(panel, findings), cell)
+            _draw(axes, panel, short, _limit(panel, verification), cell)
             axes.set_xlim(0.5, max(panel.columns, 3) + 0.5)
             axes.set_ylim(rows - 0.5, -0.5)
             axes.set_title(f"({letter}) {panel.title}", pad=14)
             if len(prefix) * LETTER <= ROW * len(panel.rows):
                 axes.set_ylabel(prefix, fontsize=FINE, labelpad=5, y=1 - len(panel.rows) / rows / 2)
-        _keys(figure, every, chosen, findings)
-    return Figure("boundary-effects", "What each compaction did", _caption(findings, chosen), figure, _data(findings))
+        _keys(figure, every, chosen, verification)
+    return Figure(
+        "boundary-effects", "What each compaction did", _caption(verification, chosen), figure, _data(verification)
+    )
 
 
 def _names(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -108,9 +111,9 @@ def _names(names: Sequence[str]) -> tuple[str, list[str]]:
     return short_label(first[:cut], 24), [short_label(name[cut:], 18) for name in names]
 
 
-def _limit(panel: Panel, findings: Findings) -> float:
+def _limit(panel: Panel, verification: Verification) -> float:
     """The effect at which the colour is full."""
-    return 1.0 if panel.channel == "hazard" else 2 * findings.settings.burden
+    return 1.0 if panel.channel == "hazard" else 2 * verification.settings.burden
 
 
 def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: float) -> None:
@@ -119,16 +122,16 @@ def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: flo
     colors = colormaps["RdBu_r"]
     for row, (_, cells) in enumerate(panel.rows):
         for index in range(1, panel.columns + 1):
-            finding = cells.get(index)
-            value = _value(finding, panel.channel) if finding else None
+            verdict = cells.get(index)
+            value = _value(verdict, panel.channel) if verdict else None
             if value is None:
-                _box(axes, index, row, GREY["color"], alpha=GREY["alpha"], hatch="////" if finding else None)
+                _box(axes, index, row, GREY["color"], alpha=GREY["alpha"], hatch="////" if verdict else None)
                 continue
             color = colors(0.5 + 0.5 * max(-1.0, min(1.0, value / limit)))
             # Not the page's ink: a cell is as light or dark on a dark page as on a light one.
             ink = "#0d0d0d" if 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2] > 0.5 else "#fefefe"
             _box(axes, index, row, color)
-            if finding and finding.retained:
+            if verdict and verdict.retained:
                 _box(axes, index, row, "none", edgecolor=ink, linewidth=1.2, inset=0.1)
             text = _text(value, limit, cell)
             axes.text(index, row, text, fontsize=5.4, color=ink, ha="center", va="center_baseline")
@@ -165,7 +168,7 @@ def _box(axes: Any, index: int, row: int, color: Any, inset: float = 0.02, **opt
     axes.add_patch(Rectangle(corner, side, side, facecolor=color, **options))
 
 
-def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], findings: Findings) -> None:
+def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], verification: Verification) -> None:
     """A scale of colours for each channel, and what the other marks mean."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -175,7 +178,7 @@ def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], findings: F
     rows = max(len(panel.rows) for panel in chosen)
     for channel in dict.fromkeys(panel.channel for panel in chosen):
         own = [(one, panel) for one, panel in zip(axes, chosen, strict=True) if panel.channel == channel]
-        limit = _limit(own[0][1], findings)
+        limit = _limit(own[0][1], verification)
         scale = ScalarMappable(Normalize(-limit, limit), colormaps["RdBu_r"])
         place: Any = {"location": "bottom", "fraction": min(0.4, 0.1 / (ROW * rows)), "aspect": 14}
         bar = figure.colorbar(scale, ax=[one for one, _ in own], **place)
@@ -189,17 +192,17 @@ def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], findings: F
     figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=FINE, handlelength=1.2, handleheight=0.9)
 
 
-def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
-    effects = {f.id: f.effect for f in findings.boundaries if f.effect is not None}
-    passed = {f.id.unit: f.row.trajectory_success for f in findings.boundaries if f.id in effects}
-    all_of, *_ = counts(effects, passed, Thresholds(findings.settings.hazard, findings.settings.burden))
-    draws = sorted({n for f in findings.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
+def _caption(verification: Verification, chosen: Sequence[Panel]) -> str:
+    effects = {f.id: f.effect for f in verification.verdicts if f.effect is not None}
+    passed = {f.id.unit: f.row.trajectory_success for f in verification.verdicts if f.id in effects}
+    all_of, *_ = counts(effects, passed, Thresholds(verification.settings.hazard, verification.settings.burden))
+    draws = sorted({n for f in verification.verdicts if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
     often = quantity(draws[0], "draw") if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]} draws"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
-    words += f" grey no boundary, outlined what {findings.settings.allocation} retained."
+    words += f" grey no boundary, outlined what {verification.settings.allocation} retained."
     words += f" Of {quantity(all_of.boundaries, 'boundary')} in {quantity(all_of.trajectories, 'trajectory')}"
     words += f" ({often} in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
-    words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
+    words += f" H ≥ {verification.settings.hazard:g} and {all_of.severe_burden} B ≥ {verification.settings.burden:g}."
     if unequal := unequal_note(effects.values()):
         words += f" {unequal}"
     parts = [
@@ -209,9 +212,9 @@ def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
     return f"{words} Shown are the trajectories with the largest effects: {', '.join(parts)}."
 
 
-def _data(findings: Findings) -> Table:
+def _data(verification: Verification) -> Table:
     """Every boundary, shown or not, with the outcome of its trajectory."""
-    table = exact_boundary_table(findings)
-    outcomes = [finding.row.trajectory_success for finding in findings.boundaries]
+    table = exact_boundary_table(verification)
+    outcomes = [verdict.row.trajectory_success for verdict in verification.verdicts]
     rows = tuple((row[0], success, *row[1:]) for row, success in zip(table.rows, outcomes, strict=True))
     return replace(table, columns=(table.columns[0], *columns("success"), *table.columns[1:]), rows=rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recompact.attribution.effects import equal_draws
-from recompact.attribution.findings import Findings
+from recompact.attribution.judgement import Verification
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.sensitivity import (
     DrawsPoint,
@@ -28,17 +28,17 @@ DASHES = (0, (4, 3))
 BLUE = "#1F7FC4"
 
 
-def comparable_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
+def comparable_draws(verification: Verification) -> tuple[int, dict[BoundaryId, Outcomes]]:
     """How many draws every boundary has in each arm, and those draws; boundaries that were left out do not count."""
-    return equal_draws({f.id: f.outcomes for f in findings.boundaries if not f.left_out})
+    return equal_draws({f.id: f.outcomes for f in verification.verdicts if not f.left_out})
 
 
-def sensitivity_figures(findings: Findings) -> list[Figure]:
+def sensitivity_figures(verification: Verification) -> list[Figure]:
     """One figure where every boundary has three draws in each arm, both where it has more."""
-    most, outcomes = comparable_draws(findings)
+    most, outcomes = comparable_draws(verification)
     if most < PAIRS:
         return []
-    thresholds = Thresholds(findings.settings.hazard, findings.settings.burden)
+    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
     varied = sensitivity_to_thresholds(
         outcomes,
         [round(f * thresholds.hazard, 6) for f in AROUND],

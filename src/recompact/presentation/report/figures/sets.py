@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from recompact.attribution.findings import Findings
+from recompact.attribution.judgement import Verification
 from recompact.evaluation.breakdown import Breakdown, by_budget, swept_arms
 from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
-from recompact.presentation.report.content.harm import with_effect
 from recompact.presentation.report.figures.breakdowns import breakdown_figure
 from recompact.presentation.report.figures.evaluations import arms_figure, figure_estimates, tokens_figure
 from recompact.presentation.report.figures.figure import Figure, available, require_matplotlib
@@ -30,8 +29,8 @@ def evaluation_set(source: str, evaluation: Evaluation) -> FigureSet:
     return _set(source, lambda: evaluation_figures(evaluation), evaluation_gaps(evaluation))
 
 
-def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
-    return _set(source, lambda: boundary_figures(findings, simulated), boundary_gaps(findings))
+def boundary_set(source: str, verification: Verification, simulated: bool) -> FigureSet:
+    return _set(source, lambda: boundary_figures(verification, simulated), boundary_gaps(verification))
 
 
 def model_set(source: str, models: Breakdown | str) -> FigureSet:
@@ -58,11 +57,11 @@ def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
     return figures
 
 
-def boundary_figures(findings: Findings, simulated: bool = False) -> list[Figure]:
+def boundary_figures(verification: Verification, simulated: bool = False) -> list[Figure]:
     """The figures of a verified run: maps of boundaries, and how far the verdicts depend on draws and thresholds."""
     require_matplotlib()
-    maps = heatmap_figure(findings)
-    figures = [*([maps] if maps else []), *sensitivity_figures(findings)]
+    maps = heatmap_figure(verification)
+    figures = [*([maps] if maps else []), *sensitivity_figures(verification)]
     return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
 
 
@@ -84,13 +83,13 @@ def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
     return gaps
 
 
-def boundary_gaps(findings: Findings) -> dict[str, str]:
+def boundary_gaps(verification: Verification) -> dict[str, str]:
     """The figures of boundaries that a run has too few draws for: name -> why, and what to do."""
-    if not findings.boundaries:
-        return {"boundary-effects": f"{findings.failed.nothing_compacted}, so there are no boundaries"}
-    if not with_effect(findings):
+    if not verification.verdicts:
+        return {"boundary-effects": f"{verification.failed.nothing_compacted}, so there are no boundaries"}
+    if not verification.examined:
         return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
-    most, _ = comparable_draws(findings)
+    most, _ = comparable_draws(verification)
     more = "recompact verify RUN --allocation uniform:9"
     if most >= PAIRS:
         return {} if most > PAIRS else {"sensitivity-draws": f"it needs more than three draws in each arm: {more}"}

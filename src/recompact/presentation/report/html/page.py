@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from recompact.attribution.legend import legend_text
 from recompact.evaluation.breakdown import Breakdown, breakdown_table
 from recompact.presentation.report.content.arms import without_notes
 from recompact.presentation.report.content.harm import harm_details
@@ -62,7 +63,7 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
         yield "", model_set("", report.models)
     for verified in report.verified:
         name = verified.name if len(report.verified) > 1 else ""
-        yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
+        yield name, boundary_set(verified.provenance.name, verified.verification, verified.simulated)
 
 
 def drawn_figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
@@ -111,7 +112,9 @@ def page_environment(*packages: str) -> Environment:
     environment.filters.update(
         cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, brief=_brief, tidy=_tidy
     )
-    environment.globals.update(quantity=quantity, harm_details=harm_details, text_columns=text_columns)
+    environment.globals.update(
+        quantity=quantity, harm_details=harm_details, legend_text=legend_text, text_columns=text_columns
+    )
     return environment
 
 

@@ -1,11 +1,12 @@
-"""Everything about one boundary: its finding, both contexts, what was dropped, and the continuations side by side.
+"""Everything about one boundary: its verdict, both contexts, what was dropped, and the continuations side by side.
 
-This is what a person is shown, and what a diagnosis starts from.
+The terminal, the report, the viewer and the optimizer all render what they show of a boundary from this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from recompact.attribution.divergence import (
@@ -16,10 +17,11 @@ from recompact.attribution.divergence import (
     needed_facts,
     repeated_actions,
 )
-from recompact.attribution.findings import Finding, by_id, findings
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import ContinuationRow, continuation_rows
 from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import Verdict
 from recompact.values.outcome import BoundaryId
 from recompact.values.trajectory import Action, Boundary, Trajectory
 
@@ -49,14 +51,26 @@ class DrawPair:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """One boundary in full."""
+class BoundaryView:
+    """One boundary in full: `boundary` has both contexts, and `continuations` are all of its draws that were made."""
 
-    finding: Finding
+    verdict: Verdict
     boundary: Boundary
-    dropped: Dropped
-    needed: tuple[str, ...]  # the dropped literals that a continuation from before the compaction used
     continuations: tuple[Continuation, ...]
+
+    @property
+    def id(self) -> BoundaryId:
+        return self.verdict.id
+
+    @cached_property
+    def dropped(self) -> Dropped:
+        """What stood before the compaction and nowhere after it."""
+        return find_dropped(self.boundary)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The dropped literals that a continuation from before the compaction used."""
+        return needed_facts(self.boundary, [c.trajectory for c in self.continuations if c.row.arm == "PRE"])
 
     @property
     def pairs(self) -> tuple[DrawPair, ...]:
@@ -66,7 +80,7 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **self.finding.to_json(),
+            **self.verdict.to_json(),
             "pre": [message.to_json() for message in self.boundary.pre.messages],
             "post": [message.to_json() for message in self.boundary.post.messages],
             "needed": list(self.needed),
@@ -83,17 +97,16 @@ class Evidence:
         }
 
 
-def evidence_of(store: Store, id: BoundaryId, finding: Finding | None = None) -> Evidence:
-    """The evidence about one boundary. For many, pass the finding: working it out takes all boundaries."""
-    boundary = read_boundary(store, id.unit, id.index)
+def boundary_view(store: Store, boundary: BoundaryId | Verdict) -> BoundaryView:
+    """A boundary in full. For many, pass their verdicts: a run that has not stored them is judged as a whole."""
+    verdict = boundary if isinstance(boundary, Verdict) else read_verdicts(store).of(boundary)
+    value = read_boundary(store, verdict.id.unit, verdict.id.index)
     continuations = []
-    for row in continuation_rows(store, id.unit, id.index):
+    for row in continuation_rows(store, verdict.id.unit, verdict.id.index):
         trajectory = read_trajectory(store, row.name)
         actions = actions_of(trajectory)
-        continuations.append(Continuation(row, trajectory, actions, repeated_actions(boundary.actions, actions)))
-    needed = needed_facts(boundary, [c.trajectory for c in continuations if c.row.arm == "PRE"])
-    finding = finding or by_id(findings(store))[id]
-    return Evidence(finding, boundary, find_dropped(boundary), needed, tuple(continuations))
+        continuations.append(Continuation(row, trajectory, actions, repeated_actions(value.actions, actions)))
+    return BoundaryView(verdict, value, tuple(continuations))
 
 
 def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:

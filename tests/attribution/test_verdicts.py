@@ -9,16 +9,16 @@ from typing import Any, get_args
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
-from recompact.attribution.cases import evidence_of
+from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of
-from recompact.attribution.findings import by_id, findings, priors_of
 from recompact.attribution.further_draws import PostOnly
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.judgement import priors_of, read_verdicts
 from recompact.attribution.racing import Racing
+from recompact.attribution.records import outcomes_in
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, two_hazards
-from recompact.attribution.verify import outcomes_in
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes, without_copies
@@ -46,15 +46,15 @@ def test_by_harm_and_then_by_name_and_what_has_no_verdict_comes_last(store: Stor
     pair(store, "longer", 1, 0, GOOD, (1.0, 30))
     pair(store, "lost", 1, 0, GOOD, LOST)
     draw(store, "broken", 1, "PRE", 0, ending="environment error", error="no disk")
-    found = findings(store)
+    found = read_verdicts(store)
     assert found.settled
-    assert [f.row.task for f in found.boundaries] == ["longer", "lost", "a-good", "b-good", "broken"]
-    assert [f.retained for f in found.boundaries] == [True, True, False, False, False]
-    assert [f.left_out for f in found.boundaries] == ["", "", "", "", "no disk"]
+    assert [f.row.task for f in found.verdicts] == ["longer", "lost", "a-good", "b-good", "broken"]
+    assert [f.retained for f in found.verdicts] == [True, True, False, False, False]
+    assert [f.left_out for f in found.verdicts] == ["", "", "", "", "no disk"]
     assert [f["boundary"] for f in found.to_json()["boundaries"]][-1] == "broken#1"
     assert found.to_json()["settled"] is True
     assert found.to_json()["allocation"] == "uniform:1"
-    assert list(by_id(found)) == [f.id for f in found.boundaries]
+    assert [found.of(f.id) for f in found.verdicts] == list(found.verdicts)
 
 
 def test_retained_ones_come_before_worse_ones_that_are_not(store: Store) -> None:
@@ -63,28 +63,28 @@ def test_retained_ones_come_before_worse_ones_that_are_not(store: Store) -> None
     for n in range(4):
         collect(store, str(n))
         pair(store, str(n), 1, 0, GOOD, LOST)
-    now = findings(store, settings)
+    now = read_verdicts(store, settings)
     assert not now.settled
-    assert not any(f.retained for f in now.boundaries)
-    assert all(f.effect is not None and f.effect.selected for f in now.boundaries)
+    assert not any(f.retained for f in now.verdicts)
+    assert all(f.effect is not None and f.effect.selected for f in now.verdicts)
 
 
 def test_settings_are_those_of_the_last_verification_or_those_that_are_given(store: Store) -> None:
     collect(store, "a")
     pair(store, "a", 1, 0, GOOD, (0.5, 5))
-    assert findings(store).boundaries[0].retained
+    assert read_verdicts(store).verdicts[0].retained
     strict = VerifyConfig(hazard=0.6, allocation="uniform:1")
-    found = findings(store, strict)
-    assert not found.boundaries[0].retained
+    found = read_verdicts(store, strict)
+    assert not found.verdicts[0].retained
     assert found.settings == strict
-    assert findings(store).settings == ONE
+    assert read_verdicts(store).settings == ONE
 
 
 def test_the_row_of_a_boundary_has_its_figures_or_nothing(store: Store) -> None:
     collect(store, "a", (5, 9))
     pair(store, "a", 1, 0, GOOD, (0.0, 12))
     draw(store, "a", 1, "PRE", 1)
-    first, second = (by_id(findings(store))[at("a", n)] for n in (1, 2))
+    first, second = (read_verdicts(store).of(at("a", n)) for n in (1, 2))
     effect = first.effect
     assert effect is not None
     assert first.flat() == {
@@ -93,13 +93,15 @@ def test_the_row_of_a_boundary_has_its_figures_or_nothing(store: Store) -> None:
         "step": 5,
         "pre_tokens": 50,
         "post_tokens": 17,
+        "verdict": "suspected",
+        "reason": "harmful so far",
         "H": 1.0,
         "H_low": effect.hazard_estimate.low,
         "H_high": effect.hazard_estimate.high,
         "B": 7.0,
         "B_low": effect.burden_estimate.low,
         "B_high": effect.burden_estimate.high,
-        "probability": effect.harmful,
+        "p_harmful": effect.p_harmful,
         "score": 2.0,
         "channel": "both",
         "pre_draws": 2,
@@ -107,7 +109,7 @@ def test_the_row_of_a_boundary_has_its_figures_or_nothing(store: Store) -> None:
         "retained": False,
     }
     assert [key for key, value in second.flat().items() if value is None] == [
-        *("H", "H_low", "H_high", "B", "B_low", "B_high", "probability", "score", "channel")
+        *("H", "H_low", "H_high", "B", "B_low", "B_high", "p_harmful", "score", "channel")
     ]
     assert first.to_json() == {
         "boundary": "a#1",
@@ -124,7 +126,7 @@ def test_each_boundary_is_judged_with_the_steps_that_were_left_and_what_others_t
     for task, step in (("early", 1), ("late", 38)):
         collect(store, task, (step,), steps=39)
         pair(store, task, 1, 0, GOOD, (1.0, 12))
-    found, priors = by_id(findings(store)), priors_of(store, ONE)
+    found, priors = {f.id: f for f in read_verdicts(store).verdicts}, priors_of(store, ONE)
     outcomes = outcomes_in(store).outcomes
     for task, step in (("early", 1), ("late", 38)):
         effect = found[at(task)].effect
@@ -132,7 +134,7 @@ def test_each_boundary_is_judged_with_the_steps_that_were_left_and_what_others_t
     early, late = (found[at(task)].effect for task in ("early", "late"))
     assert early is not None
     assert late is not None
-    assert early.harmful > 10 * late.harmful
+    assert early.p_harmful > 10 * late.p_harmful
 
 
 def test_fresh_pairs_and_fresh_summaries_have_effects_of_their_own(store: Store) -> None:
@@ -145,7 +147,7 @@ def test_fresh_pairs_and_fresh_summaries_have_effects_of_their_own(store: Store)
     for task in ("a", "b"):
         further(store, "resample", task, 1, "POST", 0, 1.0, 9, summary="one")
         further(store, "resample", task, 1, "POST", 1, 1.0, 9, summary="one" if task == "a" else None)
-    found = by_id(findings(store))
+    found = {f.id: f for f in read_verdicts(store).verdicts}
     first, second = found[at("a")], found[at("b")]
     assert first.confirmed is not None
     assert first.reported_effect is first.confirmed
@@ -231,7 +233,7 @@ def test_draws_that_did_the_same_to_the_same_end_are_one(greedy: Store) -> None:
         draw(greedy, "a", 1, "POST", number)
     draw(greedy, "a", 1, "PRE", 0)
     assert copied_arms(greedy) == {(at("a"), "POST")}
-    (finding,) = findings(greedy).boundaries
+    (finding,) = read_verdicts(greedy).verdicts
     assert finding.copies
     assert finding.to_json()["copies"] is True
     assert (len(finding.outcomes.pre), len(finding.outcomes.post)) == (1, 1)
@@ -250,14 +252,14 @@ def test_what_a_race_retains_is_more_probably_harmful_than_not_also_by_copies(gr
         for each in due:
             task = each.boundary.unit.removeprefix("collect/")
             draw(greedy, task, 1, each.arm, each.number, *(post[task] if each.arm == "POST" else GOOD))
-    found = findings(greedy, settings)
+    found = read_verdicts(greedy, settings)
     assert found.settled
-    assert any(f.copies for f in found.boundaries)
-    for finding in found.boundaries:
+    assert any(f.copies for f in found.verdicts)
+    for finding in found.verdicts:
         assert finding.effect is not None
-        assert finding.retained == (finding.effect.harmful >= 0.5)
+        assert finding.retained == (finding.effect.p_harmful >= 0.5)
     with_copies = allocation_of(greedy, settings).retained(outcomes_in(greedy).outcomes)
-    assert set(with_copies) != {f.id for f in found.boundaries if f.retained}
+    assert set(with_copies) != {f.id for f in found.verdicts if f.retained}
 
 
 @pytest.mark.parametrize("allocation", ["uniform:3", "halving"])
@@ -265,7 +267,7 @@ def test_copies_cannot_show_that_a_compaction_helped(greedy: Store, allocation: 
     settings = VerifyConfig(allocation=allocation)
     for number in range(3):
         pair(greedy, "a", 1, number, (0.0, 5), (1.0, 30))
-    (finding,) = findings(greedy, settings).boundaries
+    (finding,) = read_verdicts(greedy, settings).verdicts
     assert finding.copies
     assert finding.effect is not None
     assert not finding.effect.helped
@@ -282,7 +284,7 @@ def test_copies_beside_the_verification_are_one_too(greedy: Store) -> None:
     assert not copied_arms(greedy)
     assert copied_arms(greedy, "confirm") == {(at("a"), "PRE")}
     assert copied_arms(greedy, "resample") == {(at("a"), "POST")}
-    (finding,) = findings(greedy).boundaries
+    (finding,) = read_verdicts(greedy).verdicts
     assert finding.copies
     assert finding.copied_summaries
     assert finding.confirmed is not None
@@ -299,7 +301,7 @@ def test_the_same_actions_from_other_words_are_no_copies(greedy: Store) -> None:
     further(greedy, "resample", "a", 1, "POST", 0, summary="one")
     further(greedy, "resample", "a", 1, "POST", 1, summary="two")
     assert not copied_arms(greedy, "resample")
-    (finding,) = findings(greedy).boundaries
+    (finding,) = read_verdicts(greedy).verdicts
     assert not finding.copies
     assert finding.resampled is not None
     assert finding.resampled.post == 2
@@ -314,7 +316,7 @@ def test_draws_of_boundaries_that_are_no_more_belong_to_none(store: Store, bound
         assert further_outcomes(store, purpose) == {}
     assert further_draws(store) == {"control": 0, "confirm": 0, "resample": 0}
     assert fresh_summaries(store) == {}
-    assert len(findings(store).boundaries) == len(boundaries)
+    assert len(read_verdicts(store).verdicts) == len(boundaries)
 
 
 def test_only_copies_in_pre_are_copies_too(greedy: Store) -> None:
@@ -322,7 +324,7 @@ def test_only_copies_in_pre_are_copies_too(greedy: Store) -> None:
     draw(greedy, "a", 1, "PRE", 1)
     draw(greedy, "a", 1, "POST", 0)
     assert copied_arms(greedy) == {(at("a"), "PRE")}
-    assert findings(greedy).boundaries[0].copies
+    assert read_verdicts(greedy).verdicts[0].copies
 
 
 @pytest.mark.parametrize(
@@ -340,7 +342,7 @@ def test_draws_that_differ_in_anything_are_no_copies(greedy: Store, other: dict[
     draw(greedy, "a", 1, "PRE", 1, **other)
     draw(greedy, "a", 1, "POST", 0)
     assert not copied_arms(greedy)
-    (finding,) = findings(greedy).boundaries
+    (finding,) = read_verdicts(greedy).verdicts
     assert not finding.copies
     assert len(finding.outcomes.pre) == 2
 
@@ -373,8 +375,8 @@ def test_evidence_shows_draws_side_by_side_also_where_one_is_missing(store: Stor
     draw(store, "a", 1, "PRE", 0, 1.0, 2, made=[turn(7), turn("Done with page 7.")])
     draw(store, "a", 1, "POST", 0, 0.25, 2, ending="step limit", error="too long", made=[turn(7), turn(2)])
     draw(store, "a", 1, "POST", 2, made=[turn(4)])
-    evidence = evidence_of(store, at("a"))
-    assert evidence.finding == findings(store).boundaries[0]
+    evidence = boundary_view(store, at("a"))
+    assert evidence.verdict == read_verdicts(store).verdicts[0]
     assert [(pair.number, pair.pre is None, pair.post is None) for pair in evidence.pairs] == [
         (0, False, False),
         (2, True, False),
@@ -398,5 +400,5 @@ def test_evidence_shows_draws_side_by_side_also_where_one_is_missing(store: Stor
     assert len(found["pre"]) == 1 + 2 * 3
     assert len(found["post"]) == 1 + 1 + 2
     assert found["boundary"] == "a#1"
-    given = findings(store, VerifyConfig(allocation="uniform:2")).boundaries[0]
-    assert evidence_of(store, at("a"), given).finding is given
+    given = read_verdicts(store, VerifyConfig(allocation="uniform:2")).verdicts[0]
+    assert boundary_view(store, given).verdict is given

@@ -1,0 +1,106 @@
+"""What the records of a run say about its boundaries: the outcomes of their draws, which of them were left out, and
+the settings of the last verification."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.runs import ContinuationRow, boundary_rows, continuation_rows, phase_digest
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+
+
+@dataclass(frozen=True)
+class RunOutcomes:
+    """What a run knows of its boundaries: the outcomes of those in play, and why the others were left out."""
+
+    outcomes: Mapping[BoundaryId, Outcomes]
+    left_out: Mapping[BoundaryId, str]
+
+
+def outcomes_in(store: Store) -> RunOutcomes:
+    """What a run knows so far. A boundary is left out where its environment broke a continuation or PRE overflowed."""
+    pre: dict[BoundaryId, dict[int, Outcome]] = {}
+    post: dict[BoundaryId, dict[int, Outcome]] = {}
+    for row in boundary_rows(store):
+        pre[BoundaryId(row.unit, row.index)], post[BoundaryId(row.unit, row.index)] = {}, {}
+    left_out: dict[BoundaryId, str] = {}
+    for continuation in continuation_rows(store):
+        id = BoundaryId(continuation.unit, continuation.index)
+        if reason := says_nothing(continuation.arm, continuation.ending, continuation.error):
+            left_out.setdefault(id, reason)
+        else:
+            (pre if continuation.arm == "PRE" else post)[id][continuation.draw] = _outcome_of(continuation)
+    return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
+
+
+def _outcome_of(row: ContinuationRow) -> Outcome:
+    return Outcome(row.value, row.steps, row.tokens)
+
+
+def says_nothing(arm: str, ending: str, error: str = "") -> str:
+    """Why a continuation tells nothing about the agent, so that its boundary is left out; empty where it does.
+
+    The history before the compaction may be too long for the model by itself. That the agent fails there is not to the
+    summary's credit.
+    """
+    if ending == "environment error":
+        return error or "the environment broke"
+    if ending == "context overflow" and arm == "PRE":
+        return f"the context before the compaction outgrew the model's window, so there is no PRE to compare: {error}"
+    return ""
+
+
+def retry_left_out(store: Store) -> int:
+    """Let boundaries take part again that their environment kept out: draws that it broke will be made again.
+
+    Returns the number of these boundaries.
+    """
+    broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
+    for row in broken:
+        store.reopen(row.name)
+    return len({BoundaryId(row.unit, row.index) for row in broken})
+
+
+def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
+    """How the run was last verified; where it has not been yet, these settings, or the defaults."""
+    verified = store.metadata.verified
+    return VerifyConfig(**verified) if verified else otherwise or VerifyConfig()
+
+
+def digest(store: Store) -> str:
+    """One hash over trajectories and continuations.
+
+    A boundary that was left out counts only as such: how many of its draws were under way when one of them failed is
+    chance.
+    """
+    left_out = outcomes_in(store).left_out
+    without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
+    total = hashlib.sha256()
+    total.update(store.digest("collect/").encode())
+    total.update(phase_digest(store, "continuation", without).encode())
+    for id in sorted(left_out):
+        total.update(f"\0{id}".encode())
+    return total.hexdigest()
+
+
+def boundary_named(store: Store, text: str) -> BoundaryId:
+    """The boundary that a person means by `task#index`; the index may be missing where there is only one."""
+    task, _, index = text.partition("#")
+    there = [BoundaryId(row.unit, row.index) for row in boundary_rows(store) if row.task == task]
+    if not index and len(there) == 1:
+        return there[0]
+    for id in there:
+        if index and str(id.index) == index:
+            return id
+    if there:
+        raise InputError(f"{store.path} has no boundary {text!r}; task {task!r} has {', '.join(map(str, there))}")
+    ids = [str(BoundaryId(row.unit, row.index)) for row in boundary_rows(store)]
+    near = difflib.get_close_matches(text, ids, 3, 0.3) or ids[:3]
+    hint = f"it has {', '.join(near)} …" if near else "it has none: nothing was compacted"
+    raise InputError(f"{store.path} has no boundary {text!r}; {hint}")

@@ -1,0 +1,230 @@
+"""One verdict a boundary: terminal, report, viewer and optimizer say the same of every boundary of a run, whether the
+verdicts are stored in it or are worked out because it is still being verified."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings, strategies as st
+from made_up_runs import collect, draw, further
+from report_support import claim
+
+from recompact.adaptation.evidence import retained_evidence
+from recompact.attribution.boundary_view import boundary_view
+from recompact.attribution.judgement import Verification, judge, read_verdicts, store_verdicts, stored_key
+from recompact.attribution.legend import LEGEND, headline, legend_text
+from recompact.attribution.statement import statement_of
+from recompact.cli.boundaries import command as boundaries_command
+from recompact.cli.boundary import command as boundary_command
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.pages import TrajectoryQuery
+from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import KINDS
+from recompact.presentation.report.content.boundaries import boundary_table, exact_boundary_table
+from recompact.presentation.report.content.report import read_report
+from recompact.presentation.view.case import case_page
+from recompact.presentation.view.moment import open_moment
+from recompact.presentation.view.run import run_page
+from recompact.presentation.view.runs import Place, line_of
+from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm
+from recompact.values.trajectory import Ending
+
+ALLOCATIONS = ("uniform:1", "uniform:3", "halving", "racing", "chained", "chained:racing")
+
+
+def make_run(path: Path, seed: int, allocation: str) -> Store:
+    """Trajectories with up to three boundaries: some lose success, some add steps, some help, some are left out, some
+    have too few draws or copies; at temperature 0 in every other run."""
+    chance, store = Random(seed), Store.open(path)
+    claim(store, "verify")
+    cold = seed % 2
+    identity = {**store.metadata.identity, "agent": {"temperature": 0 if cold else 0.7}}
+    verified = {"allocation": allocation, "hazard": 0.5, "burden": 5}
+    store.set_metadata(replace(store.metadata, identity=identity, verified=verified))
+    for n in range(chance.randrange(1, 6)):
+        steps = tuple(range(2, 2 + 3 * chance.randrange(1, 4), 3))
+        collect(store, f"t{n}", steps, steps=14, value=float(chance.random() < 0.5))
+        for index in range(1, len(steps) + 1):
+            _draws(store, chance, f"t{n}", index, bool(cold))
+    return store
+
+
+def _draws(store: Store, chance: Random, task: str, index: int, cold: bool) -> None:
+    kind = chance.choice(("lost", "longer", "helped", "fine", "broken", "few", "none"))
+    rates = {"lost": (1.0, 0.0), "helped": (0.0, 1.0)}.get(kind, (0.8, 0.8))
+    added = 9 if kind in ("longer", "helped") else 0
+    most = {"none": 0, "few": 1}.get(kind, chance.choice((3, 5, 10)))
+    for number in range(most):
+        for arm in ARMS:
+            value = float((0.5 if cold else chance.random()) < rates[arm == "POST"])
+            broken = kind == "broken" and number == 0 and arm == "POST"
+            ending: Ending = "environment error" if broken else "finished"
+            draw(store, task, index, arm, number, value, 4 + added * (arm == "POST"), ending=ending, error="no disk")
+            if kind == "lost" and number < 2:
+                further(store, "confirm", task, index, arm, number, value, 4)
+
+
+def marks_in(page: str) -> Counter[str]:
+    """How many marks of each kind a drawing has; circles and diamonds of the legend are text."""
+    return Counter(re.findall(r'<(?:rect|circle|polygon) class="(\w+)"', page))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(ALLOCATIONS), st.booleans())
+def test_everybody_says_the_same_of_every_boundary(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, allocation: str, stored: bool
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "run.db"
+    with make_run(path, seed, allocation) as store:
+        verification = judge(store, VerifyConfig(allocation=allocation))
+        if stored:
+            assert store_verdicts(store, VerifyConfig(allocation=allocation)) == verification
+        assert (stored_key(store) is not None) == (stored and verification.settled and bool(verification.verdicts))
+        assert read_verdicts(store) == verification
+        kinds = {verdict.id: verdict.kind for verdict in verification.verdicts}
+        # the optimizer
+        assert [view.id for view in retained_evidence(store)] == [id for id, kind in kinds.items() if kind == "harmful"]
+        assert boundary_view(store, verification.verdicts[0].id).verdict == verification.verdicts[0]
+    # JSON and the list of the terminal
+    told = CliRunner().invoke(boundaries_command, [str(path), "--json"], catch_exceptions=False)
+    assert _json_kinds(told.stdout) == {str(id): kind for id, kind in kinds.items()}
+    for id, kind in list(kinds.items())[:2]:
+        shown = CliRunner().invoke(boundary_command, [str(path), str(id)], catch_exceptions=False).stdout
+        assert f"{LEGEND[kind].symbol} {LEGEND[kind].label}" in shown.splitlines()[0]
+    _check_statement(verification)
+    if any(verdict.effect for verdict in verification.verdicts) or stored:
+        _check_report(path, verification)
+    _check_viewer(path, verification)
+
+
+def _json_kinds(text: str) -> dict[str, str]:
+    import json
+
+    rows = json.loads(text)["boundaries"]
+    assert all(KINDS[row["reason"]] == row["verdict"] for row in rows)
+    assert all(row["retained"] == (row["verdict"] == "harmful") for row in rows)
+    return {row["boundary"]: row["verdict"] for row in rows}
+
+
+def _check_statement(verification: Verification) -> None:
+    statement = statement_of(verification)
+    assert statement.to_json()["verdicts"] == {kind: verification.kinds.get(kind, 0) for kind in LEGEND}
+    assert statement.retained == verification.kinds.get("harmful", 0)
+    if statement.examined:
+        assert statement.sentences()[0] == headline(verification.kinds, verification.settled)
+
+
+def _check_report(path: Path, verification: Verification) -> None:
+    with Store.read(path) as store:
+        if not store.finished("continuation"):
+            return
+    (run,) = read_report([str(path)], path.parent).verified
+    assert run.verification == verification
+    assert run.harm.harmful == verification.kinds.get("harmful", 0)
+    assert run.harm.suspected == verification.kinds.get("suspected", 0)
+    if run.timeline is not None:
+        marks = {mark.title.split(",")[0]: mark.kind for track in run.timeline.tracks for mark in track.marks}
+        assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
+    labels = {row[0]: row[-1] for row in boundary_table(verification).rows}
+    assert labels == {str(verdict.id): LEGEND[verdict.kind].label for verdict in verification.examined}
+    if verification.verdicts:
+        exact = exact_boundary_table(verification)
+        at = [column.key for column in exact.columns].index("verdict")
+        assert [row[at] for row in exact.rows] == [verdict.kind for verdict in verification.verdicts]
+    assert all(case.verdict.kind == run.cases[0].verdict.kind for case in run.cases)
+
+
+def _check_viewer(path: Path, verification: Verification) -> None:
+    line = line_of(Place("run", path))
+    with open_moment(path) as store:
+        page = run_page(store, line, TrajectoryQuery(order="harm"))
+        marks = {mark.boundary: mark.kind for row in page.rows for mark in row.marks}
+        assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
+        first = [row.row.unit for row in page.rows if row.marks]
+        if line.counts and line.counts.continuations:
+            assert first == list(dict.fromkeys(verdict.id.unit for verdict in verification.verdicts))
+        if line.kinds is not None:
+            assert {kind: line.kinds.get(kind, 0) for kind in LEGEND} == {
+                kind: verification.kinds.get(kind, 0) for kind in LEGEND
+            }
+        if verification.verdicts and line.counts and line.counts.continuations:
+            worst = verification.verdicts[0]
+            assert case_page(store, line, worst.id).case.verdict == worst
+
+
+def test_a_draw_that_comes_or_goes_takes_the_stored_verdicts_out_of_force(tmp_path: Path) -> None:
+    by = VerifyConfig(allocation="uniform:1")
+    with Store.open(tmp_path / "run.db") as store:
+        claim(store, "verify")
+        store.set_metadata(replace(store.metadata, verified={"allocation": "uniform:1"}))
+        for task, value in (("more", 0.0), ("less", 1.0)):
+            collect(store, task)
+            draw(store, task, 1, "PRE", 0)
+            draw(store, task, 1, "POST", 0, value)
+        store_verdicts(store, by)
+        assert stored_key(store, by) is not None
+        assert stored_key(store, replace(by, hazard=0.4)) is None
+        assert read_verdicts(store).of(BoundaryId("collect/more", 1)).kind == "harmful"
+        name = draw(store, "less", 1, "POST", 1, 0.0)
+        assert stored_key(store, by) is None
+        assert read_verdicts(store) == judge(store, by)
+        store.reopen(name)
+        assert stored_key(store, by) is not None  # the run has the records again that they rest on
+        store.set_metadata(replace(store.metadata, skipped=("more",)))
+        assert stored_key(store, by) is None
+        assert BoundaryId("collect/more", 1) not in {verdict.id for verdict in read_verdicts(store).verdicts}
+
+
+def test_verdicts_of_several_settings_stay_beside_each_other_until_the_draws_change(tmp_path: Path) -> None:
+    one, three = VerifyConfig(allocation="uniform:1"), VerifyConfig(allocation="halving")
+    with Store.open(tmp_path / "run.db") as store:
+        claim(store, "verify")
+        for n in range(4):
+            collect(store, f"t{n}")
+            for number in range(3):
+                draw(store, f"t{n}", 1, "PRE", number)
+                draw(store, f"t{n}", 1, "POST", number, 0.0)
+        for by in (one, three):
+            store_verdicts(store, by)
+        assert stored_key(store, one) is not None
+        assert stored_key(store, three) is not None
+        # Halving gives all draws to one boundary in four, though every one of them lost success.
+        assert [verdict.reason for verdict in read_verdicts(store, three).verdicts] == [
+            "retained",
+            *["not by the rule"] * 3,
+        ]
+        draw(store, "t0", 1, "PRE", 3)
+        store_verdicts(store, one)
+        assert len(store._rows("SELECT DISTINCT settings FROM verdicts")) == 1
+
+
+def test_where_halving_stops_early_all_look_harmful_and_few_are_diagnosed(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "run.db") as store:
+        claim(store, "verify")
+        store.set_metadata(replace(store.metadata, verified={"allocation": "halving"}))
+        for n in range(6):
+            collect(store, f"t{n}")
+        while due := _due(store):
+            for task, arm, number in due:
+                draw(store, task, 1, arm, number, float(arm == "PRE"))
+        verification = store_verdicts(store, VerifyConfig())
+        assert verification.kinds == {"harmful": 2, "suspected": 4}
+        assert {verdict.reason for verdict in verification.verdicts} == {"retained", "stopped early"}
+        assert all(verdict.effect and verdict.effect.hazard == 1 for verdict in verification.verdicts)
+    _check_viewer(tmp_path / "run.db", verification)
+    _check_report(tmp_path / "run.db", verification)
+    assert legend_text(verification.kinds.keys()).count("◇") == 1
+
+
+def _due(store: Store) -> list[tuple[str, ContinuationArm, int]]:
+    from recompact.attribution.records import outcomes_in
+    from recompact.attribution.registry import allocation_of
+
+    draws = allocation_of(store, VerifyConfig()).due(outcomes_in(store).outcomes)
+    return [(each.boundary.unit.removeprefix("collect/"), each.arm, each.number) for each in draws]
