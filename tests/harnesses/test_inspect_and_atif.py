@@ -284,6 +284,30 @@ def test_what_context_management_means(kind: str, boundary: str, expected: list[
     assert bool(session.tally.unknown) is (kind == "novel")
 
 
+def test_a_trajectory_that_goes_on_in_another_file_is_one_session(tmp_path: Path) -> None:
+    refers = {"subagent_trajectory_ref": [{"trajectory_path": "trajectory.summarization-1-summary.json"}]}
+    handoff = {**managed("compaction", "replace"), "observation": {"results": [refers]}}
+    summary = {"source": "user", "message": "The handoff.", "is_copied_context": True}
+    parts = {
+        "trajectory.json": trajectory(agent_step(1), handoff, continued_trajectory_ref="trajectory.cont-1.json"),
+        "trajectory.cont-1.json": trajectory(summary, agent_step(2), trajectory_id="u"),
+    }
+    for name, document in parts.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    session = only_session(tmp_path)
+    assert (session.path.name, session.calls) == ("trajectory.json", 2)
+    (compaction,) = session.compactions
+    assert (compaction.scene.summary, compaction.dropped_calls, compaction.following) == ("The handoff.", 1, 1)
+    (tmp_path / "trajectory.json").unlink()
+    assert only_session(tmp_path).compactions == ()
+
+
+@pytest.mark.parametrize("name", ["../other.json", "/etc/passwd", "trajectory.json", "missing.json"])
+def test_a_continuation_that_is_not_beside_it_is_not_read(name: str, tmp_path: Path) -> None:
+    (session,) = written(tmp_path, trajectory(agent_step(1), continued_trajectory_ref=name))
+    assert session.calls == 1
+
+
 def test_embedded_trajectories_are_sessions_of_their_own(tmp_path: Path) -> None:
     inner = trajectory(agent_step(1), agent_step(2), trajectory_id="inner")
     outer, embedded = written(tmp_path, trajectory(agent_step(1), subagent_trajectories=[inner]))

@@ -7,7 +7,8 @@ agents that wrote the summary, which is the next user step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -39,19 +40,42 @@ def recognises(sample: list[Any], path: Path) -> bool:
     return text(document.get("schema_version")).startswith("ATIF") and isinstance(document.get("steps"), list)
 
 
+def next_file(sample: list[Any]) -> str:
+    """The file in which a trajectory goes on, often after a compaction; only one in the same folder is believed."""
+    name = text(mapping(sample[0]).get("continued_trajectory_ref"))
+    return name if name == Path(name).name else ""
+
+
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
+    """The documents are parts of one trajectory; where one ends with a compaction, the next begins with its summary."""
+    handoff: CompactionEvent | None = None
     for _, document in records:
         document = mapping(document)
+        steps = [mapping(step) for step in items(document.get("steps"))]
+        if handoff is not None:
+            yield replace(handoff, summary="\n\n".join(_copied_texts(steps)) or None)
         version = re.fullmatch(r"ATIF-v(\d+)\.(\d+)", text(document.get("schema_version")))
         if version is None or (int(version[1]), int(version[2])) > NEWEST:
             tally.notes["trajectory of an ATIF version newer than 1.7: parts may be missed"] += 1
-        yield from _trajectory(document, None, tally)
+        handoff = yield from _trajectory(document, None, tally)
         for inner in items(document.get("subagent_trajectories")):
             yield NewSession()
-            yield from _trajectory(mapping(inner), "subagent", tally)
+            unfinished = yield from _trajectory(mapping(inner), "subagent", tally)
+            if unfinished is not None:
+                yield unfinished
+    if handoff is not None:
+        yield handoff
 
 
-def _trajectory(document: Mapping[str, Any], standing: Standing | None, tally: Tally) -> Iterator[Event]:
+def _copied_texts(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    copied = takewhile(lambda step: step.get("is_copied_context") is True, steps)
+    return [said for step in copied if (said := content_text(step.get("message")))]
+
+
+def _trajectory(
+    document: Mapping[str, Any], standing: Standing | None, tally: Tally
+) -> Generator[Event, None, CompactionEvent | None]:
+    """The events of one document; returns a compaction at its end, whose summary the next document may have."""
     agent = mapping(document.get("agent"))
     session = text(document.get("session_id"))
     name = text(document.get("trajectory_id")) or session
@@ -76,8 +100,7 @@ def _trajectory(document: Mapping[str, Any], standing: Standing | None, tally: T
             yield from _copied_step(place, step, said)
         else:
             yield from _step(place, step, said, tally)
-    if handoff is not None:
-        yield _compaction(name, handoff, KeptNothing(), None)
+    return None if handoff is None else _compaction(name, handoff, KeptNothing(), None)
 
 
 def _compaction(name: str, place: int, kept: Kept, summary: str | None, **more: Any) -> CompactionEvent:
@@ -160,4 +183,4 @@ def _step(place: int, step: Mapping[str, Any], said: str, tally: Tally) -> Itera
         yield Size(tokens + (number(metrics.get("completion_tokens")) or 0))
 
 
-READER = Reader("atif", recognises, read)
+READER = Reader("atif", recognises, read, next_file=next_file)

@@ -29,6 +29,7 @@ class Reader:
     recognises: Callable[[list[Any], Path], bool]  # by the first records, and the path where those are not enough
     read: Callable[[Iterable[Record], Tally], Iterator[Event]]
     places: tuple[Place, ...] = ()
+    next_file: Callable[[list[Any]], str] = lambda sample: ""  # the file beside it in which the session goes on
 
 
 def speaker(said: str, marks: tuple[str, ...]) -> Role:
