@@ -49,7 +49,7 @@ def asking_for(kinds: Sequence[Kind], template: Template | None = None) -> Templ
     return with_clauses(template or default_template(), [ASKING[kind] for kind in kinds])
 
 
-def kept(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path, int], Figures]]:
+def keep_figures(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path, int], Figures]]:
     """An analysis whose figures are kept in a file and not worked out twice."""
 
     def keep(analysis: Callable[[int], Figures]) -> Callable[[Path, int], Figures]:
@@ -66,7 +66,7 @@ def kept(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path, int]
     return keep
 
 
-@kept("room")
+@keep_figures("room")
 def room(number: int) -> Figures:
     """Tokens of a summary, facts displaced and compactions, under the plain prompt and one that asks for everything."""
     arms = {"plain": ORIGINAL, "everything": Arm("prompted", asking_for(KINDS))}
@@ -84,7 +84,7 @@ def room(number: int) -> Figures:
     return figures
 
 
-@kept("kinds")
+@keep_figures("kinds")
 def kinds(number: int) -> Figures:
     """Points and steps won if a kind were never lost, or room never bound: the compressor's doing, not a prompt's."""
     world = draw_world(number)
@@ -99,7 +99,7 @@ def never_losing(habits: Habits, kind: Kind) -> Habits:
     return replace(habits, loss={**habits.loss, kind: 0.0}, relapse=0.0 if kind == "predicate" else habits.relapse)
 
 
-@kept("ceiling")
+@keep_figures("ceiling")
 def ceiling(number: int) -> Figures:
     """The best set of clauses among the nested ones in the order of what each clause wins alone, on fresh runs.
 
@@ -133,7 +133,7 @@ def _rank(outcomes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
     return fmean(accuracy(outcomes)), -fmean(outcome.steps for row in outcomes for outcome in row)
 
 
-@kept("controls")
+@keep_figures("controls")
 def controls(number: int) -> Figures:
     """The plain prompt once more with other chances (A/A), and with a clause that asks for nothing."""
     arms = {
@@ -145,7 +145,7 @@ def controls(number: int) -> Figures:
     return {name: _against(results["plain"], results[name]) for name in arms if name != "plain"}
 
 
-@kept("second-edition")
+@keep_figures("second-edition")
 def second_edition(runs: int) -> Figures:
     """Prompts with fixed clauses on the frozen second edition, against the plain prompt on all test tasks."""
     sets: dict[str, Sequence[Kind]] = {
@@ -197,8 +197,8 @@ def printed_template(prompt: Printed) -> Template:
     return with_clauses(template, lines)  # type: ignore[arg-type]
 
 
-@kept("printed")
-def printed(number: int) -> Figures:
+@keep_figures("printed")
+def printed_prompts(number: int) -> Figures:
     """The gain over the paper's start prompt of the two prompts that the paper adapted from it."""
     arms = {name: Arm("prompted", printed_template(prompt)) for name, prompt in PRINTED.items()}
     results = play(draw_world(number), SUITE.tasks("test"), {**arms, "plain": ORIGINAL}, OTHER_RUNS)

@@ -33,7 +33,7 @@ ANALYSES: Mapping[str, Callable[[Path, int], dict[str, Any]]] = {
     "kinds": world_analyses.kinds,
     "ceiling": world_analyses.ceiling,
     "controls": world_analyses.controls,
-    "printed": world_analyses.printed,
+    "printed": world_analyses.printed_prompts,
 }
 """What can be asked of a world; each keeps its work in a directory and gives the figures of one world."""
 

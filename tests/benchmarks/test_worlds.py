@@ -30,7 +30,7 @@ from recompact.values.chat import Reply, Request
 from recompact.values.stats import t_quantile
 from recompact.values.tables import render
 from recompact.values.template import default_template
-from world_analyses import ASKING, PLACEBO, PRINTED, asking_for, kept, power, printed_template
+from world_analyses import ASKING, PLACEBO, PRINTED, asking_for, keep_figures, power, printed_template
 
 WORLD = draw_world(7)
 LONG = [task for task in SUITE.tasks("train") if task.groups["difficulty"] == "hard"][:4]
@@ -174,7 +174,7 @@ def test_power_grows_with_adaptations_and_falls_with_differences_between_worlds(
 def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
     asked = []
 
-    @kept("example")
+    @keep_figures("example")
     def analysis(number: int) -> dict[str, float]:
         asked.append(number)
         return {"value": number / 2}

@@ -28,7 +28,7 @@ class FirstHarm(Allocation):
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         return in_turn(
             Draw(boundary, arm, number)
-            for boundary in self._reached(outcomes)
+            for boundary in self._boundaries_in_question(outcomes)
             for arm in ARMS
             for number in range(self.draws)
             if number not in outcomes[boundary].of(arm)
@@ -39,18 +39,18 @@ class FirstHarm(Allocation):
         return self.draws
 
     def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return [boundary for boundary in self._reached(outcomes) if self._lost(outcomes[boundary])]
+        return [boundary for boundary in self._boundaries_in_question(outcomes) if self._is_harmful(outcomes[boundary])]
 
-    def _reached(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Iterator[BoundaryId]:
+    def _boundaries_in_question(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Iterator[BoundaryId]:
         """The boundaries whose turn has come: in each trajectory, all up to the first that is open or lost success."""
         over: set[str] = set()
         for boundary in sorted(outcomes):
             if boundary.unit not in over:
                 yield boundary
-                if self._lost(outcomes[boundary]) is not False:
+                if self._is_harmful(outcomes[boundary]) is not False:
                     over.add(boundary.unit)
 
-    def _lost(self, own: Outcomes) -> bool | None:
+    def _is_harmful(self, own: Outcomes) -> bool | None:
         """Whether success was lost; None while draws are missing."""
         arms = first_draws(own, self.draws)
         return None if arms is None else hazard_and_burden(*arms)[0] >= exact(self.thresholds.hazard)

@@ -94,7 +94,7 @@ def read_verdicts(store: Store, settings: VerifyConfig | None = None) -> Verific
     settings = settings or settings_of(store)
     if (key := stored_key(store, settings)) is None:
         return judge(store, settings)
-    return Verification(settings, True, stored_verdicts(store, key), _failed(store))
+    return Verification(settings, True, stored_verdicts(store, key), _failures_of(store))
 
 
 def stored_key(store: Store, settings: VerifyConfig | None = None) -> bytes | None:
@@ -163,7 +163,7 @@ def judge(store: Store, settings: VerifyConfig, allocation: Allocation | None = 
             copied_summaries=(id, "POST") in copied_summaries,
         )
         verdicts.append(verdict)
-    return Verification(settings, settled, tuple(sorted(verdicts, key=_rank)), _failed(store))
+    return Verification(settings, settled, tuple(sorted(verdicts, key=_rank)), _failures_of(store))
 
 
 def _reason(effect: Effect | None, judgement: Judgement | None) -> Reason:
@@ -173,7 +173,7 @@ def _reason(effect: Effect | None, judgement: Judgement | None) -> Reason:
     return judgement or ("harmful so far" if effect.selected else "unfinished")
 
 
-def _failed(store: Store) -> FailedCompactions:
+def _failures_of(store: Store) -> FailedCompactions:
     return failed_compactions(store, trajectories(store))
 
 

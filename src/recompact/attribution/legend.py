@@ -73,7 +73,7 @@ def headline(kinds: Mapping[Kind, int], settled: bool = True) -> str:
     first = f"{f'{looks:,}' if looks else 'none'} of {quantity(total, 'compaction')} look{'s' * (looks == 1)} harmful"
     if not settled:
         return f"The verification is not finished: {first} so far."
-    parts = [f"{first[0].upper()}{first[1:]}{_diagnosed(number['harmful'], looks)}"]
+    parts = [f"{first[0].upper()}{first[1:]}{_diagnosis_words(number['harmful'], looks)}"]
     others = [
         f"{number['harmless']:,} {_are(number['harmless'])} not harmful" * bool(number["harmless"]),
         f"{number['helped']:,} helped" * bool(number["helped"]),
@@ -83,7 +83,7 @@ def headline(kinds: Mapping[Kind, int], settled: bool = True) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _diagnosed(harmful: int, looks: int) -> str:
+def _diagnosis_words(harmful: int, looks: int) -> str:
     if not looks:
         return ""
     if harmful == looks:

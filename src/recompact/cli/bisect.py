@@ -67,7 +67,7 @@ def command(
     config = load_config(file)
     most = draws or (ONE if id else None)
     with Store.read(path) as store:
-        wanted = _wanted(store, id)
+        wanted = _chosen_boundaries(store, id)
         allowed = allowed_for(store, wanted, share, most)
     if dry_run:
         _print_forecast(allowed, as_json)
@@ -87,7 +87,7 @@ def command(
 ONE = 40  # continuations of a search for a single compaction
 
 
-def _wanted(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
+def _chosen_boundaries(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
     """The boundary that the user named, or all that verification retained, the most harmful first."""
     from recompact.attribution.judgement import read_verdicts
     from recompact.attribution.records import boundary_named, outcomes_in

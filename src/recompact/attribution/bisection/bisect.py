@@ -104,7 +104,7 @@ async def _bisect(
 ) -> dict[BoundaryId, Cause]:
     """One search at each boundary, with at most so many continuations."""
     store = study.store
-    known, copied, recorded = outcomes_in(store).outcomes, copied_arms(store), _recorded(store)
+    known, copied, recorded = outcomes_in(store).outcomes, copied_arms(store), _outcomes_on_record(store)
     settings = settings_of(store)
     agenda = _Agenda(study)
     for id in boundaries:
@@ -244,7 +244,7 @@ class _Agenda:
         return Unit(name, play, record, group=str(course.id), task=task.id)
 
 
-def _recorded(store: Store) -> dict[BoundaryId, dict[str, Outcome]]:
+def _outcomes_on_record(store: Store) -> dict[BoundaryId, dict[str, Outcome]]:
     """The outcomes of continuations that a run has from earlier searches, by boundary and name."""
     recorded: dict[BoundaryId, dict[str, Outcome]] = {}
     for row in trajectories(store, phase=PHASE):

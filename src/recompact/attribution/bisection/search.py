@@ -150,13 +150,13 @@ def _search(given: Search, state: _State) -> Conversation:
     gap = _gap(given.loss, whole, post)
     if given.loss == "steps" and post.success - whole.success >= given.thresholds.hazard - 1e-9:
         return replace(result, ending="helped")
-    if gap >= _wanted(given) - 1e-9:
+    if gap >= _gap_needed(given) - 1e-9:
         levels = levels_of(given.loss, [*before, *whole.outcomes], after)
         if levels is None:
             return result
         cause = yield from _narrow(given, state, levels, _in_order(given), NOTHING, "back")
         return (yield from _prove(given, state, replace(result, levels=levels), cause, given.pieces))
-    if _gap(given.loss, Trial(NOTHING, tuple(before)), post) < _wanted(given) - 1e-9:
+    if _gap(given.loss, Trial(NOTHING, tuple(before)), post) < _gap_needed(given) - 1e-9:
         return result
     # With everything back the loss is still there: a sentence of the summary may be what does the harm.
     result = replace(result, ending="not closed by everything")
@@ -178,7 +178,7 @@ def _compare(given: Search, state: _State) -> Generator[Intervention, Outcome, t
         for intervention in (NOTHING, given.whole):
             yield from state.draw(intervention)
         post, whole = state.trial(NOTHING), state.trial(given.whole)
-        if number >= fewest and _gap(given.loss, whole, post) >= _wanted(given) - 1e-9:
+        if number >= fewest and _gap(given.loss, whole, post) >= _gap_needed(given) - 1e-9:
             break
     return post, whole
 
@@ -187,7 +187,7 @@ def _gap(loss: Loss, better: Trial, worse: Trial) -> float:
     return better.success - worse.success if loss == "success" else worse.steps - better.steps
 
 
-def _wanted(given: Search) -> float:
+def _gap_needed(given: Search) -> float:
     """How far apart the two must be: the threshold of success, or half of that of steps."""
     return given.thresholds.hazard if given.loss == "success" else given.thresholds.burden / 2
 

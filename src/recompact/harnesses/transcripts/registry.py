@@ -72,7 +72,7 @@ def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS)
             place = known[place].following
         if files:
             first, reader = files[0], known[key].reader
-            size, modified = sum(file.size for file in files), _modified(files[-1].path)
+            size, modified = sum(file.size for file in files), _modification_time(files[-1].path)
             yield Transcript(first.path, first.member, reader.harness, size, modified, partial(_events, reader, files))
 
 
@@ -97,7 +97,7 @@ def _recognise(file: RecordFile, readers: Sequence[Reader]) -> _KnownFile | Skip
     return _KnownFile(file, reader, (file.path.parent / name, "") if name else None)
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:  # it has gone since; reading it says so
