@@ -175,8 +175,21 @@ def acceptance_table(figures: Sequence[Figures]) -> Table:
     return Table("Draws of the prior", columns(*keys, **titles), tuple(rows), notes)
 
 
-ACCEPTED: tuple[Figures, ...] = ()
-"""The accepted worlds with their figures, by number: the ten development worlds, then those held out."""
+PLACE = Path(__file__).with_name("worlds.json")
 
-DEVELOPMENT: tuple[int, ...] = tuple(each.world for each in ACCEPTED[:10])
-HELD_OUT: tuple[int, ...] = tuple(each.world for each in ACCEPTED[10:20])
+
+def read_draws(path: Path = PLACE) -> tuple[Figures, ...]:
+    """The draws as they were measured, which `worlds.py accept --write` wrote down; none before that."""
+    return tuple(Figures(**each) for each in json.loads(path.read_text())) if path.exists() else ()
+
+
+def write_draws(figures: Sequence[Figures], path: Path = PLACE) -> None:
+    """One line a draw."""
+    lines = ",\n".join(json.dumps(asdict(each)) for each in figures)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
+DRAWS = read_draws()
+ACCEPTED = tuple(each.world for each in DRAWS if each.accepted)
+DEVELOPMENT, HELD_OUT = ACCEPTED[:10], ACCEPTED[10:20]
+"""The numbers of the worlds in use."""

@@ -101,6 +101,8 @@ def plans(args: argparse.Namespace) -> list[Plan]:
     if args.edition == 3:
         named = {"development": DEVELOPMENT, "held-out": HELD_OUT}
         worlds = named[args.worlds] if args.worlds in named else [int(n) for n in args.worlds.split(",")]
+        if not worlds:
+            sys.exit("no world has been accepted yet: python benchmarks/worlds.py accept --write")
     return [Plan(scope, args.budget, args.train, args.test, args.runs, world) for scope in scopes for world in worlds]
 
 

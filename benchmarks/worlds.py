@@ -1,7 +1,8 @@
 """Worlds of the third edition: which are accepted, by the figures of no method, and what can be won on them.
 
-    python benchmarks/worlds.py accept --cache DIR      # draws worlds until twenty are accepted, and prints the table
-    python benchmarks/worlds.py table                   # the table of the worlds in use, as it was accepted
+    python benchmarks/worlds.py accept --cache DIR      # draws worlds until twenty are accepted, and prints the table;
+                                                        # with --write they become the worlds in use (worlds.json)
+    python benchmarks/worlds.py table                   # the table of the draws that the worlds in use are from
     python benchmarks/worlds.py room --cache DIR        # what asking for one kind, or for all, takes from the rest
     python benchmarks/worlds.py kinds --cache DIR       # what each kind contributes: it is never lost any more
     python benchmarks/worlds.py ceiling --cache DIR     # the best set of clauses that a search finds
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import world_analyses
-from acceptance import ACCEPTED, DEVELOPMENT, accept_worlds, acceptance_table
+from acceptance import DEVELOPMENT, DRAWS, accept_worlds, acceptance_table, write_draws
 from recompact.values.tables import render
 
 ANALYSES: Mapping[str, Callable[[Path, int], dict[str, Any]]] = {
@@ -42,10 +43,12 @@ def main() -> None:
     args = parse_arguments()
     if args.command == "accept":
         figures = accept_worlds(args.cache, args.first, args.number, _report_progress)
+        if args.write:
+            write_draws(figures)
         show([asdict(each) for each in figures], args.json, render(acceptance_table(figures), "markdown"))
         return
     if args.command == "table":
-        show([asdict(each) for each in ACCEPTED], args.json, render(acceptance_table(ACCEPTED), "markdown"))
+        show([asdict(each) for each in DRAWS], args.json, render(acceptance_table(DRAWS), "markdown"))
         return
     if args.command == "second":
         figures_of_prompts = world_analyses.second_edition(args.cache, args.runs)
@@ -53,6 +56,8 @@ def main() -> None:
         show(figures_of_prompts, args.json, render(table, "markdown"))
         return
     chosen = [int(n) for n in args.worlds.split(",")] if args.worlds else list(DEVELOPMENT)
+    if not DEVELOPMENT:
+        sys.exit("no world has been accepted yet: python benchmarks/worlds.py accept --write")
     if strangers := [n for n in chosen if n not in DEVELOPMENT]:
         sys.exit(f"world {strangers[0]} is no development world: {', '.join(map(str, DEVELOPMENT))} are")
     if args.command == "power":
@@ -81,6 +86,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--worlds", default="", help="some of the development worlds")
     parser.add_argument("--first", type=int, default=101, help="accept: the number to begin with")
     parser.add_argument("--number", type=int, default=20, help="accept: how many worlds are wanted")
+    parser.add_argument("--write", action="store_true", help="accept: put the draws into benchmarks/worlds.json")
     parser.add_argument("--runs", type=int, default=3, help="second: of each task")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)

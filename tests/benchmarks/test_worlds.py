@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arena
-from acceptance import ORIGINAL, RULES, Figures, acceptance_table
+from acceptance import DEVELOPMENT, DRAWS, HELD_OUT, ORIGINAL, RULES, Figures, acceptance_table, read_draws, write_draws
 from adaptations import Plan, Trial, trials
 from arena import FIFO, NONE, SUITE, Player, play
 from methods import over_worlds, parse_arguments, pass_3, plans, worlds_table
@@ -103,6 +103,19 @@ def test_a_world_is_accepted_by_every_rule_and_by_nothing_else() -> None:
     assert replace(FITTING, prompted_steps=40.0).broken == ("steps_ratio",)
     assert Figures(2, 60.0).broken == ("screening",)
     assert "screening" in render(acceptance_table([FITTING, Figures(2, 60.0)]), "markdown")
+
+
+def test_draws_are_written_and_read_back(tmp_path: Path) -> None:
+    draws = (FITTING, Figures(2, 60.0))
+    write_draws(draws, tmp_path / "worlds.json")
+    assert read_draws(tmp_path / "worlds.json") == draws
+    assert read_draws(tmp_path / "nothing.json") == ()
+
+
+def test_development_and_held_out_worlds_are_the_first_accepted_draws() -> None:
+    accepted = [each.world for each in DRAWS if each.accepted]
+    assert [*DEVELOPMENT, *HELD_OUT] == accepted[:20]
+    assert [each.world for each in DRAWS] == list(range(101, 101 + len(DRAWS)))  # none was passed over
 
 
 # --- clauses
