@@ -9,7 +9,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench clean
 
 help: ## list the targets
@@ -23,7 +23,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## run the whole method on the embedded world, without a key
 	$(BIN)/recompact demo
 
-test: check unit ## everything that has to pass before a change is merged: check and unit
+# mypy takes one core for a minute, so the tests begin beside it.
+test: $(READY) ## everything that has to pass before a change is merged: check and unit, side by side
+	@$(MAKE) --no-print-directory --jobs 2 check unit
 
 check: $(READY) ## ruff, mypy --strict and the order of the layers
 	$(BIN)/ruff check .
@@ -32,11 +34,14 @@ check: $(READY) ## ruff, mypy --strict and the order of the layers
 	$(BIN)/lint-imports
 
 unit: $(READY) ## the tests, except those marked slow
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 # pytest exits with 5 where no test was selected, which is no failure here.
 test-slow: $(READY) ## the tests marked slow
-	@$(BIN)/pytest -n $(WORKERS) -m slow || { status=$$?; test $$status -eq 5 && echo "No test is marked slow."; }
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow || { status=$$?; test $$status -eq 5 && echo "No test is marked slow."; }
+
+test-wheel: $(READY) ## build the wheel, install it into an empty environment, and use it: demo, view, audit, export
+	RECOMPACT_TEST_WHEEL=1 $(BIN)/pytest tests/wheel
 
 test-harnesses: $(READY) ## install harnesses into a scratch directory, import their prompts, and run eight of them
 	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses

@@ -1,4 +1,4 @@
-"""The commands as a person meets them, each in a process of its own."""
+"""The commands as a person meets them; those that get a signal or lose their reader in a process of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fakes
 import pytest
-from commands import served
+from commands import Done, recompact, served
 from fakes import Noter, Reader
 
 from recompact.cli.main import COMMANDS
@@ -23,16 +23,6 @@ from recompact.simulation.server import Server
 from recompact.values.chat import Reply, Request
 
 FAKES = Path(fakes.__file__)
-
-
-def recompact(*arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "recompact", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **(env or {})},
-        timeout=60,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -73,22 +63,13 @@ step_limit = 20
     return path
 
 
-def test_help_is_quick() -> None:
-    """Within five times of a bare interpreter: by the best of many tries, since a busy machine slows them unevenly."""
-
-    def seconds(*command: str) -> float:
-        started = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        return time.perf_counter() - started
-
-    script = str(Path(sys.executable).parent / "recompact")
-    bare = help_text = float("inf")
-    for tries in range(60):
-        bare = min(bare, seconds(sys.executable, "-c", "pass"))
-        help_text = min(help_text, seconds(script, "--help"))
-        if tries >= 8 and help_text < 5 * bare:
-            break
-    assert help_text < 5 * bare
+def test_help_loads_nothing_that_takes_long() -> None:
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom recompact.cli.main import main\nmain()"
+    watched = f"import atexit, sys\natexit.register(lambda: print(*sys.modules, file=sys.stderr))\n{code}"
+    done = subprocess.run([sys.executable, "-c", watched], capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert {"recompact", "click"} <= loaded
+    assert not loaded & {"openai", "pydantic", "httpx2", "rich", "jinja2", "rs_bpe", "numpy", "asyncio"}
 
 
 def test_help_names_every_command() -> None:
@@ -97,6 +78,11 @@ def test_help_names_every_command() -> None:
         assert f"  {name} " in said
         assert recompact(name, "--help").returncode == 0, name
     assert recompact("--version").stdout.startswith("recompact, version ")
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "recompact", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, recompact("--version").stdout)
 
 
 def test_collect_then_runs_then_show(tmp_path: Path, server: Server) -> None:
@@ -129,7 +115,7 @@ def test_collect_then_runs_then_show(tmp_path: Path, server: Server) -> None:
     assert len(whole["turns"]) == 9
 
 
-def assert_refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
+def assert_refused(done: Done, *said: str) -> None:
     """One or two sentences, exit code 2, no traceback."""
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

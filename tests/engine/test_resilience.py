@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import fakes
+import pytest
 from commands import finished, killed, reading_config
 from fakes import PAGES, Noter, Reader
 from run_files import select_rows
@@ -36,13 +37,14 @@ def pages_read(store: Store) -> list[list[int]]:
     return out
 
 
-async def test_with_one_call_in_three_failing_200_episodes_lose_and_double_no_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("episodes", [20, pytest.param(200, marks=pytest.mark.slow)])
+async def test_with_one_call_in_three_failing_no_step_is_lost_or_doubled(episodes: int, tmp_path: Path) -> None:
     digests = {}
     models: dict[str, ChatModel] = {"reader": Reader(), "noter": Noter()}
-    for name, api, episodes, faults in (
-        ("calm", "chat", 200, None),
-        ("faulty", "chat", 200, Faults(tuple(TRANSIENT), rate=1 / 3, trickle_seconds=0.05)),
-        ("faulty-responses", "responses", 40, Faults(("429", "500", "cut", "broken-json"), rate=1 / 3)),
+    for name, api, faults in (
+        ("calm", "chat", None),
+        ("faulty", "chat", Faults(tuple(TRANSIENT), rate=1 / 3, trickle_seconds=0.05)),
+        ("faulty-responses", "responses", Faults(("429", "500", "cut", "broken-json"), rate=1 / 3)),
     ):
         async with serve(models, faults=faults) as server:
             suite = f"pages_suite_{episodes}"
@@ -61,7 +63,10 @@ async def test_with_one_call_in_three_failing_200_episodes_lose_and_double_no_st
     assert digests["calm"].startswith("digest: ")
 
 
-async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("episodes", "kills"), [(20, 4), pytest.param(200, 20, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+async def test_kill_9_at_random_moments(episodes: int, kills: int, tmp_path: Path) -> None:
     received: list[int] = []
 
     def note(request: Request) -> None:
@@ -72,18 +77,16 @@ async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
     models: dict[str, ChatModel] = {"reader": Reader(note), "noter": Noter(note)}
     async with serve(models, latency=0.01) as server:
         whole = await finished(
-            "collect", write_config(tmp_path / "whole.toml", server, suite="pages_suite_200", concurrency=50)
+            "collect", write_config(tmp_path / "whole.toml", server, suite=f"pages_suite_{episodes}", concurrency=50)
         )
         total = len(received)
         received.clear()
-        config = write_config(tmp_path / "killed.toml", server, suite="pages_suite_200", concurrency=4)
+        config = write_config(tmp_path / "killed.toml", server, suite=f"pages_suite_{episodes}", concurrency=4)
         path = tmp_path / "runs" / "killed.db"
         journaled: set[int] = set()
-        kills = 0
-        while kills < 20:
+        for _ in range(kills):
             before = len(received)
-            await killed("collect", config, received=received, chance=chance, most=total // 30)
-            kills += 1
+            await killed("collect", config, received=received, chance=chance, most=2 * total // (3 * kills))
             again = journaled & set(received[before:])
             assert not again, "a call that was journaled was sent again"
             if path.exists():
@@ -95,4 +98,4 @@ async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
         assert not journaled & set(received[before:])
         assert total // 10 < len(journaled) < total
     with Store.read(path) as store:
-        assert pages_read(store) == [list(range(1, PAGES + 1))] * 200
+        assert pages_read(store) == [list(range(1, PAGES + 1))] * episodes

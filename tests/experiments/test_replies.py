@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,13 +42,29 @@ def two_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replies, "real_models", lambda _: {"sim-compressor", "sim-optimizer"})
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which the experiment was carried out with two methods, and its replies kept."""
+    home = tmp_path_factory.mktemp("played")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replies, "real_models", lambda _: {"sim-compressor", "sim-optimizer"})
+        small = two_methods(small_experiment(home, patch))
+        assert run(small, METHODS, "all", None, 1) in (0, 2)
+        assert keep_replies(small) > 0
+    return home
+
+
 @pytest.fixture
-def played(small: Experiment, two_real: None) -> Experiment:
-    """The experiment with two methods, and its replies kept."""
-    small = replace(small, plan=replace(small.plan, methods=METHODS, arms=("none", "prompting", *METHODS), later=()))
-    assert run(small, METHODS, "all", None, 1) in (0, 2)
-    assert keep_replies(small) > 0
+def played(original: Path, tmp_path: Path, two_real: None, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """The same in a directory of the test's own."""
+    small = two_methods(small_experiment(tmp_path, monkeypatch))
+    for part in ("experiments", "runs"):
+        shutil.copytree(original / part, tmp_path / part, dirs_exist_ok=True)
     return small
+
+
+def two_methods(small: Experiment) -> Experiment:
+    return replace(small, plan=replace(small.plan, methods=METHODS, arms=("none", "prompting", *METHODS), later=()))
 
 
 def elsewhere(experiment: Experiment, name: str) -> Experiment:
@@ -180,6 +197,7 @@ def test_each_config_has_a_file_of_its_own(small: Experiment) -> None:
     assert replies_file(replace(small, config_name="hosted")).name == "replies-hosted.jsonl.xz"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in names() if replies_file(load_experiment(name)).is_file()])
 def test_what_is_shipped_gives_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a server: what stands on the page is all in the recorded replies, to the letter."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import recompact
 from run_files import select_rows
 
 from recompact.engine.assembly import open_study
@@ -30,7 +29,7 @@ def collected(path: Path, config: str) -> str:
 
 @pytest.mark.parametrize("scope", ['scope = "history"', 'scope = "prefix"\nrendering = "appended"'])
 def test_the_digest_is_the_same_for_concurrency_1_and_32(tmp_path: Path, scope: str) -> None:
-    config = f"[suite]\nlimit = 30\n[compressor]\nbudget = 2048\n{scope}\n[run]\nconcurrency = "
+    config = f"[suite]\nlimit = 10\n[compressor]\nbudget = 2048\n{scope}\n[run]\nconcurrency = "
     digests = {collected(tmp_path / f"{n}.db", f"{config}{n}\n") for n in (1, 32)}
     assert len(digests) == 1
     other = collected(tmp_path / "seed.db", f"{config}8\nseed = 1\n")
@@ -62,26 +61,25 @@ def test_truth_is_written_and_read_back(tmp_path: Path, world: str) -> None:
     config = tmp_path / "few.toml"
     config.write_text(f'[suite]\nlimit = 6\n[compressor]\nmodel = "sim-compressor"\nbudget = 2048\n{world}')
 
-    def recompact(*arguments: str) -> str:
-        done = subprocess.run([sys.executable, "-m", "recompact", *arguments], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    recompact("collect", str(config))
-    summary = json.loads(recompact("truth", str(config), "--draws", "6", "--json"))
+    assert recompact("collect", config).returncode == 0
+    summary = json.loads(recompact("truth", config, "--draws", "6", "--json").stdout)
     truths = read_truth(Path(summary["file"]))
     assert len(truths) == summary["boundaries"] > 3
     assert all(len(t.pre.success) == len(t.post.steps) == 6 for t in truths)
     assert any(t.lost for t in truths)
     for truth in truths:
         assert truth.hazard == pytest.approx(sum(truth.pre.success) / 6 - sum(truth.post.success) / 6)
-    again = json.loads(recompact("truth", str(config), "--draws", "6", "--json", "--out", str(tmp_path / "again.json")))
+    again = json.loads(recompact("truth", config, "--draws", "6", "--json", "--out", tmp_path / "again.json").stdout)
     assert read_truth(Path(again["file"])) == truths
 
 
-def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(tmp_path: Path) -> None:
-    few = ["demo", "--dir", str(tmp_path / "demo"), "--train", "12", "--test", "6", "--runs", "2"]
-    done = subprocess.run([sys.executable, "-m", "recompact", *few], capture_output=True, text=True)
+@pytest.mark.parametrize("sizes", [(6, 2, 1), pytest.param((12, 6, 2), marks=pytest.mark.slow)])
+def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(
+    sizes: tuple[int, int, int], tmp_path: Path
+) -> None:
+    train, test, runs = sizes
+    few = ["demo", "--dir", tmp_path / "demo", "--train", train, "--test", test, "--runs", runs]
+    done = recompact(*few)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("A simulation: ")
     assert "PAIR" in done.stdout
@@ -89,7 +87,7 @@ def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(tmp_path:
     assert last.startswith("digest: ")
     assert (tmp_path / "demo" / "adapted" / "CHANGES.md").exists()
     assert "Simulated models." in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
-    again = subprocess.run([sys.executable, "-m", "recompact", *few, "--json"], capture_output=True, text=True)
+    again = recompact(*few, "--json")
     report = json.loads(again.stdout)
     assert f"digest: {report['digest']}" == last
     assert set(report["arms"]) == {"none", "prompting/history", "PAIR/history"}

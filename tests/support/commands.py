@@ -31,13 +31,16 @@ class Done:
     stderr: str
 
 
-def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -> Done:
+def recompact(
+    *arguments: object, columns: int = 100, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Done:
     """The command in this process, because starting one takes longer than what it does."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
-        patch.setenv("COLUMNS", str(columns))
+        for name, value in {"COLUMNS": str(columns), **(env or {})}.items():
+            patch.setenv(name, value)
         patch.chdir(cwd or Path.cwd())
         try:
             main()

@@ -15,7 +15,7 @@ use = "pocket"
 split = "train"
 tasks = ["pocket-train-001", "pocket-train-002", "pocket-train-004", "pocket-train-005"]
 [compressor]
-budget = 600
+budget = 1500
 [verify]
 allocation = "uniform:1"
 [adapt]

@@ -29,6 +29,7 @@ def pages_suite(count: int = 4) -> FunctionSuite:
 
 
 pages_suite_4 = pages_suite(4)
+pages_suite_20 = pages_suite(20)
 pages_suite_40 = pages_suite(40)
 pages_suite_200 = pages_suite(200)
 
