@@ -31,6 +31,7 @@ from recompact.values.candidate import ORIGINAL
 from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.progress import Silent
 from recompact.values.template import default_template
+from recompact.version import install_command
 
 pytest.importorskip("gepa", reason="the package gepa is not installed")
 
@@ -185,7 +186,7 @@ def test_without_the_package_the_way_to_it_is_named(tmp_path: Path, monkeypatch:
     ended = recompact("check", "mine.toml", cwd=tmp_path)
     gepa_bridge.load_gepa.cache_clear()
     assert ended.returncode == 2
-    assert "pip install 'recompact[gepa]'" in ended.stdout + ended.stderr
+    assert install_command("gepa") in ended.stdout + ended.stderr
 
 
 def test_a_cancelled_search_lets_its_thread_go() -> None:

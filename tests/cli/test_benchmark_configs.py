@@ -16,6 +16,7 @@ from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.config_parser import load_config
 from recompact.environments.loading import SUITES
 from recompact.suites.officebench import suite as officebench
+from recompact.version import install_command
 
 CONFIGS = [(name, scope) for name in BENCHMARKS for scope in SCOPES]
 # The paper's appendix: budgets; limits of its harness; splits; one model in all roles with medium effort.
@@ -87,5 +88,5 @@ def test_suites_says_what_is_ready_and_what_is_missing(monkeypatch: pytest.Monke
     monkeypatch.setitem(SUITES.built_in, "broken", "recompact.no_such_module:Suite")
     out = recompact("suites").stdout
     assert "pocket       ready\n" in out
-    assert "officebench  missing  no_such_library cannot be imported here: pip install 'recompact[officebench]'" in out
+    assert f"officebench  missing  no_such_library cannot be imported here: {install_command('officebench')}" in out
     assert "broken       missing  suite 'broken': no module 'recompact.no_such_module' can be imported" in out

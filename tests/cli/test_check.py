@@ -11,6 +11,7 @@ import pytest
 from commands import recompact
 
 from recompact.environments.cluster import suite
+from recompact.version import install_command
 
 
 def check(tmp_path: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
@@ -171,7 +172,7 @@ def test_a_cluster_is_asked_only_with_connect(tmp_path: Path, monkeypatch: pytes
     code, problems, _ = check(tmp_path, "[suite]\nhost = 'ray'")
     assert code == 2
     assert problems == [
-        "line 2: [suite] host: host = \"ray\" needs Ray, which is not installed: pip install 'recompact[ray]'"
+        f'line 2: [suite] host: host = "ray" needs Ray, which is not installed: {install_command("ray")}'
     ]
     monkeypatch.undo()
     monkeypatch.setattr(suite, "missing", lambda: None)

@@ -151,6 +151,7 @@ NEEDS = {
         _variable("RECOMPACT_TEST_HARNESSES", "the download of harnesses"), "real harnesses", "`make test-harnesses`"
     ),
     "model": Need(_variable("RECOMPACT_TEST_MODEL", "a server with a model"), "a real model", "`make test-model`"),
+    "wheel": Need(_variable("RECOMPACT_TEST_WHEEL", "the wheel"), "the wheel", "`make test-wheel`"),
     "officebench": Need(_place(OFFICEBENCH / "tasks", "OfficeBench"), "OfficeBench", "see docs/officebench.md"),
     "tau2 reference": Need(
         _place(TAU2_REFERENCE / "expected.json", "the reference"), "tau2-bench", "set RECOMPACT_TAU2_REFERENCE"

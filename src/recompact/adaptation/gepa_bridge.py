@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from recompact.errors import InputError
+from recompact.version import install_command
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ def load_gepa() -> Package:
         from gepa.core.adapter import EvaluationBatch
         from gepa.strategies.instruction_proposal import InstructionProposalSignature as Signature
     except ImportError:
-        raise InputError("method 'gepa' needs the package gepa: pip install 'recompact[gepa]'") from None
+        raise InputError(f"method 'gepa' needs the package gepa: {install_command('gepa')}") from None
 
     def render(current: str, examples: Sequence[Mapping[str, str]]) -> str:
         return str(Signature.prompt_renderer({"current_instruction_doc": current, "dataset_with_feedback": examples}))

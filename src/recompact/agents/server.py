@@ -18,6 +18,7 @@ from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage
+from recompact.version import install_command
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -67,7 +68,7 @@ class Gateway:
         try:
             from aiohttp import web
         except ImportError:
-            raise InputError("agents that are commands need aiohttp: pip install 'recompact[agents]'.") from None
+            raise InputError(f"agents that are commands need aiohttp: {install_command('agents')}") from None
         app = web.Application(client_max_size=REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)

@@ -24,6 +24,7 @@ from recompact.errors import InputError
 from recompact.values.chat import Usage
 from recompact.values.context import Context, Summary
 from recompact.values.tokens import TokenCounter
+from recompact.version import install_command
 
 MODEL = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
 """The paper's."""
@@ -64,9 +65,7 @@ class LLMLingua2:
     @staticmethod
     def missing() -> str | None:
         """What has to be installed before it can be used; None if nothing."""
-        return (
-            None if find_spec("llmlingua") else "llmlingua cannot be imported here: pip install 'recompact[llmlingua]'"
-        )
+        return None if find_spec("llmlingua") else f"llmlingua cannot be imported here: {install_command('llmlingua')}"
 
     async def compress(self, context: Context, budget: int) -> Compaction:
         consumed = context.before_last()

@@ -30,6 +30,18 @@ class Order:
     source: Path | None = None
 
 
+def first_usable(candidates: Sequence[str], say: Say) -> str:
+    """The first of these interpreters that runs and can make virtual environments. A name on PATH may not: pyenv has
+    one for each version that it holds, and all but the chosen ones refuse to start."""
+    for python in candidates:
+        try:
+            run_step(python, [python, "-c", "import ensurepip, venv"], patience=60)
+            return python
+        except SetupFailed as failed:
+            say(f"{failed}; the next one is tried")
+    raise SetupFailed(f"no interpreter can be used, of {', '.join(candidates)}: name one with --python")
+
+
 def make_venv(place: Path, python: str, say: Say) -> Path:
     """The interpreter of the virtual environment at this place, which is made if it is missing."""
     interpreter = python_in(place)

@@ -1,4 +1,4 @@
 """Ready objects for libraries that compact by themselves, with a template of ours as their prompt.
 
-Each module imports its library when it is called: `pip install 'recompact[langchain]'` and so on installs it.
+Each module imports its library when it is called: the extra of its name installs it.
 """

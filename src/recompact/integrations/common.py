@@ -9,6 +9,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.harnesses.exporting.prompt import BUDGET as BUDGET
 from recompact.values.template import Template, resolve
+from recompact.version import install_command
 
 TemplateName = Template | Path | str
 
@@ -18,7 +19,7 @@ def library(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise InputError(f"{error.name} is not installed: pip install 'recompact[{extra}]'") from error
+        raise InputError(f"{error.name} is not installed: {install_command(extra)}") from error
 
 
 def open_template(template: TemplateName) -> Template:

@@ -9,6 +9,7 @@ from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel, http_client
 from recompact.values.chat import Reply, Request
+from recompact.version import install_command
 
 
 class AnthropicModel(OpenAIModel):
@@ -28,7 +29,7 @@ class AnthropicModel(OpenAIModel):
         try:
             import anthropic
         except ImportError:
-            raise InputError("api = \"anthropic\" needs its library: pip install 'recompact[anthropic]'") from None
+            raise InputError(f'api = "anthropic" needs its library: {install_command("anthropic")}') from None
         return anthropic
 
     def _connect_with(self, key: str) -> Any:

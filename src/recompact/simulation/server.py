@@ -23,6 +23,7 @@ from recompact.models.protocol import ChatModel
 from recompact.simulation import faults as faulty
 from recompact.simulation.faults import Faults
 from recompact.values.chat import Request
+from recompact.version import install_command
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -64,7 +65,7 @@ async def serve(
     try:
         from aiohttp import web
     except ImportError:
-        raise InputError("the server needs aiohttp: pip install 'recompact[server]'.") from None
+        raise InputError(f"the server needs aiohttp: {install_command('server')}") from None
     with record_path.open("a", encoding="utf-8") if record_path else nullcontext() as record:
         handler = _Handler(dict(models), faults, latency, record, require_key)
         app = web.Application(client_max_size=1 << 28)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from recompact.environments.cluster.connection import Connection
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
 from recompact.environments.host_process import HostSettings
 from recompact.errors import InputError
+from recompact.version import install_command
 
 
 def test_a_directory_is_at_the_same_path_or_in_what_was_sent(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_an_actor_has_hosts_under_its_own_python_unless_one_is_named(
 
 def test_a_client_address_is_refused_and_ray_is_asked_for_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'recompact\[ray\]'"):
+    with pytest.raises(InputError, match=re.escape(install_command("ray"))):
         Connection(ClusterSettings()).open()
     monkeypatch.undo()
     require("ray")

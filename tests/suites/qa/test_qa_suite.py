@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from recompact.suites.qa.environment import QaEnvironment
 from recompact.suites.qa.retrieval import Bm25Retriever, HttpRetriever, RetrieverFailed
 from recompact.suites.qa.suite import QaSuite
 from recompact.values.trajectory import Action
+from recompact.version import install_command
 
 RIGHT = [question["answers"][0] for question in tasks()[0]["questions"]]
 
@@ -204,7 +206,7 @@ def test_a_line_that_is_no_task_is_named(line: str, message: str, tmp_path: Path
 def test_without_the_library_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert qa_suite.missing() is None
     monkeypatch.setattr(qa_suite, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'recompact\[qa\]'"):
+    with pytest.raises(InputError, match=re.escape(install_command("qa"))):
         QaSuite(**written(tmp_path))
 
 

@@ -10,6 +10,7 @@ import pytest
 from recompact.engine.assembly import open_suite
 from recompact.engine.config_parser import load_config
 from recompact.environments.installations import HOME_VARIABLE
+from recompact.environments.setting_up import SetupFailed, first_usable
 from recompact.errors import InputError
 from recompact.suites.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
 from recompact.suites.tau2.official import without_fence
@@ -34,6 +35,19 @@ def venv(tmp_path: Path) -> tuple[str, Path]:
     package.mkdir()
     (package / "__init__.py").write_text("")
     return str(tmp_path / "venv" / "bin" / "python"), package
+
+
+def test_an_interpreter_is_tried_before_it_is_taken(tmp_path: Path) -> None:
+    """As pyenv has it: a name on PATH that does not start unless its version was chosen."""
+    shim = tmp_path / "python3.13"
+    shim.write_text("#!/bin/sh\necho 'pyenv: python3.13: command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    missing = str(tmp_path / "python3.12")
+    remarks: list[str] = []
+    assert first_usable([str(shim), missing, sys.executable], remarks.append) == sys.executable
+    assert [place in remark for place, remark in zip((str(shim), missing), remarks, strict=True)] == [True, True]
+    with pytest.raises(SetupFailed, match="--python"):
+        first_usable([str(shim), missing], remarks.append)
 
 
 @pytest.mark.usefixtures("nothing_installed")

@@ -26,7 +26,7 @@ from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError
-from recompact.version import __version__
+from recompact.version import __version__, install_command
 
 _INLINE = 100_000  # bytes that go with a call; more go through the object store, once to each node
 _CONCURRENCY = 100_000  # calls at once in an actor: its environments bound them
@@ -42,7 +42,7 @@ VARIABLES = {  # of Ray, read when it is imported: no telemetry, and patience, s
 def missing() -> str | None:
     """What has to be installed before a cluster can be used."""
     if importlib.util.find_spec("ray") is None:
-        return "host = \"ray\" needs Ray, which is not installed: pip install 'recompact[ray]'"
+        return f'host = "ray" needs Ray, which is not installed: {install_command("ray")}'
     return None
 
 

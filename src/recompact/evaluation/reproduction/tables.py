@@ -33,7 +33,7 @@ from recompact.evaluation.sources import load_evaluation
 from recompact.evaluation.summary import Evaluation as ArmsSideBySide
 from recompact.values.tables import Number, Row, Table, columns
 
-WITHOUT_LINGUA = "LLMLingua-2 is left out: pip install 'recompact[llmlingua]' adds it."
+WITHOUT_LINGUA = "LLMLingua-2 is left out: it needs the extra llmlingua (docs/compressors.md)."
 
 
 @dataclass(frozen=True)

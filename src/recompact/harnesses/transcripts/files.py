@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from recompact.values.session import SkippedFile, Tally, Unreadable
+from recompact.version import install_command
 
 try:
     import orjson
@@ -348,7 +349,7 @@ def _unpack(path: Path, info: zipfile.ZipInfo, limit: int) -> bytes:
             with zipfile.ZipFile(path) as archive, archive.open(info) as file:
                 data = file.read(most + 1)
     except NotImplementedError as error:
-        why = "zstd: pip install 'recompact[audit]' reads it" if info.compress_type == ZSTD else str(error)
+        why = f"zstd, which {install_command('audit')} adds" if info.compress_type == ZSTD else str(error)
         raise Unreadable(f"member {info.filename} cannot be unpacked ({why})") from None
     except _BROKEN as error:
         raise Unreadable(f"member {info.filename} cannot be unpacked ({error})") from None

@@ -22,7 +22,7 @@ from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.runs import Place, line_of, list_of_runs, places_of
 from recompact.presentation.view.views import Parameters, View, views_of
 from recompact.presentation.view.watch import file_state
-from recompact.version import __version__
+from recompact.version import __version__, install_command
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -66,7 +66,7 @@ async def serve(
     try:
         from aiohttp import web
     except ImportError:
-        raise InputError("the viewer needs aiohttp: pip install 'recompact[server]'.") from None
+        raise InputError(f"the viewer needs aiohttp: {install_command('server')}") from None
     viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
     runner = web.AppRunner(_application(viewer), access_log=None, shutdown_timeout=0.5)
     await runner.setup()

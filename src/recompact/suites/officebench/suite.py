@@ -26,6 +26,7 @@ from recompact.suites.officebench.testbed import MOUNT
 from recompact.suites.officebench.tree import SPLITS, TaskTree
 from recompact.values.chat import Message
 from recompact.values.trajectory import Action
+from recompact.version import install_command
 
 _LIBRARIES = ("openpyxl", "docx", "icalendar", "pypdf", "PIL")
 _log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ _log = logging.getLogger(__name__)
 def missing() -> str | None:
     """What has to be installed before the suite can be used; None if nothing."""
     absent = [name for name in _LIBRARIES if find_spec(name) is None]
-    return f"{', '.join(absent)} cannot be imported here: pip install 'recompact[officebench]'" if absent else None
+    return f"{', '.join(absent)} cannot be imported here: {install_command('officebench')}" if absent else None
 
 
 class OfficeBenchSuite:

@@ -20,6 +20,7 @@ from recompact.registry import Limit
 from recompact.suites.qa.environment import SEARCH, QaEnvironment, Question, task_text
 from recompact.suites.qa.retrieval import Bm25Retriever, HttpRetriever, Retriever
 from recompact.values.trajectory import Action
+from recompact.version import install_command
 
 TASKS_VARIABLE = "RECOMPACT_QA"
 CORPUS_VARIABLE = "RECOMPACT_QA_CORPUS"
@@ -28,7 +29,7 @@ _NUMBER = re.compile(r"\b\d(?:[\d,.]*\d)?\b")
 
 def missing() -> str | None:
     """What has to be installed before the suite can search a corpus of its own; None if nothing."""
-    return None if find_spec("bm25s") else "bm25s cannot be imported here: pip install 'recompact[qa]'"
+    return None if find_spec("bm25s") else f"bm25s cannot be imported here: {install_command('qa')}"
 
 
 @dataclass(frozen=True)

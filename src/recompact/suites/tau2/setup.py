@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recompact.environments.installations import ask_interpreter, python_in
-from recompact.environments.setting_up import Order, Say, SetupFailed, make_venv, pip_install, run_step
+from recompact.environments.setting_up import Order, Say, SetupFailed, first_usable, make_venv, pip_install, run_step
 
 REPOSITORY = "https://github.com/sierra-research/tau2-bench"
 COMMITS = {  # by the oldest Python that it runs on, newest first
@@ -21,7 +21,7 @@ _CAPPED = "litellm<1.82.7"  # 1.82.7 and 1.82.8 were published with malware; old
 
 def setup(order: Order, say: Say) -> None:
     """Do what has not been done yet. Raises SetupFailed at the first step that cannot be done."""
-    python = order.python or next(filter(None, map(shutil.which, _PYTHONS)), sys.executable)
+    python = order.python or first_usable([*filter(None, map(shutil.which, _PYTHONS)), sys.executable], say)
     checkout = (
         order.source if order.source is not None else _fetch_checkout(order.place / "checkout", _commit(python), say)
     )

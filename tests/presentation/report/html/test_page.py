@@ -195,7 +195,7 @@ def test_without_matplotlib_the_page_says_how_to_get_figures(
     monkeypatch.setattr(page_module, "available", lambda: False)
     monkeypatch.setattr(sets, "available", lambda: False)
     page = Page(render(report))
-    assert "pip install 'recompact[figures]'" in page.text
+    assert "pip install matplotlib" in page.text
     assert "What compaction costs" in page.text
     assert [figure.get("class") for figure in page.of("figure")] == ["timeline"]  # which is our own drawing
     assert len(page.of("svg")) == 1

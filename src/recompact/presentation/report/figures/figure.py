@@ -8,6 +8,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.values.tables import Table
+from recompact.version import install_command
 
 
 @dataclass(frozen=True)
@@ -29,4 +30,4 @@ def available() -> bool:
 def require_matplotlib() -> None:
     """Raise an error that says how to install matplotlib if it is missing."""
     if not available():
-        raise InputError("figures are drawn with matplotlib, which is not installed: pip install 'recompact[figures]'")
+        raise InputError(f"figures are drawn with matplotlib, which is not installed: {install_command('figures')}")
