@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from acon_support import CONFIG, TASKS, Changed, edited, refusal, study_run
 from commands import recompact
+from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.attribution.judgement import read_verdicts
@@ -48,13 +49,7 @@ class Useless:
 
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("adapt") / "run.db"
-
-    async def work(study: Study) -> None:
-        await adapt(study, until="verify")
-
-    study_run(path, work, "pair")
-    return path
+    return verified_run(tmp_path_factory)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from acon_support import study_run
+from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather, retained_evidence
@@ -16,19 +17,12 @@ from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import PAPER
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.store import Store
-from recompact.engine.study import Study
 from recompact.values.tokens import counter
 
 
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("controls") / "run.db"
-
-    async def work(study: Study) -> None:
-        await adapt(study, until="verify")
-
-    study_run(path, work, "pair")
-    return path
+    return verified_run(tmp_path_factory)
 
 
 def test_random_boundaries_are_as_many_and_drawn_by_the_seed(verified: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from acon_support import Changed, edited, refusal, study_run
+from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather
@@ -37,10 +38,9 @@ REDRAWS = 2
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with all that comes before the optimizer: verified boundaries, and runs without compaction."""
-    path = tmp_path_factory.mktemp("robust") / "run.db"
+    path = verified_run(tmp_path_factory)
 
     async def work(study: Study) -> None:
-        await adapt(study, until="verify")
         await load_method("acon-ut").propose(study)
 
     study_run(path, work, "pair")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from acon_support import CONFIG, adapted, study_run
 from hypothesis import given, strategies as st
+from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.pruning import prune, without_clause
@@ -36,13 +37,7 @@ CANDIDATE = Candidate("c", BETTER, (Clause("Keep every condition exactly.", "Goa
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("selection") / "run.db"
-
-    async def work(study: Study) -> None:
-        await adapt(study, until="verify")
-
-    study_run(path, work, "pair")
-    return path
+    return verified_run(tmp_path_factory)
 
 
 class Breaking:

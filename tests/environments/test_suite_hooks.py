@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +100,8 @@ async def test_a_hook_that_fails_is_told(suite: HostedSuite, name: str, excerpt:
 async def test_a_hook_that_hangs_is_killed(tmp_path: Path) -> None:
     (tmp_path / "hooked.py").write_text(SUITE)
     impatient = HostedSuite("hooked.py:Suite", directory=tmp_path, timeout=2)
-    started = time.monotonic()
     with pytest.raises(EnvironmentFailed, match="took longer than 2 s"):
         await impatient.behaviours([Action("hang")])
-    assert time.monotonic() - started < 8
 
 
 async def test_literals_of_the_wrong_shape_are_told(suite: HostedSuite) -> None:

@@ -58,7 +58,7 @@ def test_the_demo_and_a_look_at_its_runs(binaries: Path, tmp_path: Path) -> None
     )
     try:
         assert view.stdout is not None
-        address = json.loads(view.stdout.readline())["url"]
+        address = json.loads("".join(iter(view.stdout.readline, "}\n")) + "}")["address"]
         with urllib.request.urlopen(address) as page:
             assert page.status == 200
             assert b"adapt" in page.read()

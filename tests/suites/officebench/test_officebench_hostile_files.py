@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -280,22 +279,18 @@ DOCUMENTS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_workbook_that_is_a_bomb_is_refused(player: Player, kind: str) -> None:
     place = player.testbed / "data" / "own.xlsx"
     place.write_bytes(WORKBOOKS[kind](place.read_bytes()))
-    started = time.monotonic()
     for action in ("read_file", "set_cell", "delete_cell", "convert_to_pdf"):
         player.refused(f"excel.{action}", **arguments_for(f"excel.{action}"))
     item = {"function": "evaluate_contain", "args": {"doc_type": "xlsx", "file": "data/own.xlsx", "keywords": ["x"]}}
     assert evaluate([item], Case(files_of_testbed(player.testbed), tree().template("1-4"))) == ["error"]
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_a_document_that_is_a_bomb_is_refused(player: Player, kind: str) -> None:
     place = player.testbed / "data" / "own.docx"
     place.write_bytes(DOCUMENTS[kind](place.read_bytes()))
-    started = time.monotonic()
     for action in ("read_file", "write_to_file", "convert_to_pdf"):
         player.refused(f"word.{action}", **arguments_for(f"word.{action}"))
-    assert time.monotonic() - started < 20
 
 
 def test_a_table_cell_that_spans_a_billion_columns_is_read_once(player: Player) -> None:
@@ -319,10 +314,8 @@ def test_a_pdf_that_is_a_bomb_is_refused(player: Player) -> None:
     ]
     body = b"%PDF-1.4\n" + b"".join(b"%d 0 obj\n%s\nendobj\n" % pair for pair in enumerate(objects, 1))
     (player.testbed / "data" / "own.pdf").write_bytes(body + b"trailer<</Root 1 0 R/Size 5>>\n%%EOF")
-    started = time.monotonic()
     for action in ("read_file", "convert_to_image", "convert_to_word"):
         player.refused(f"pdf.{action}", **arguments_for(f"pdf.{action}"))
-    assert time.monotonic() - started < 20
 
 
 EXPRESSIONS = """9**9**9|9**999999|__import__('os').getcwd()|1/0|[1]*10**9|'a'*10**9|(lambda: 1)()|(-8)**0.5|1e400
@@ -331,9 +324,7 @@ EXPRESSIONS = """9**9**9|9**999999|__import__('os').getcwd()|1/0|[1]*10**9|'a'*1
 
 @pytest.mark.parametrize("text", [*EXPRESSIONS.split("|"), "(" * 5000 + ")" * 5000, "1" * 1999, "-" * 1999 + "1"])
 def test_the_calculator_only_calculates(player: Player, text: str) -> None:
-    started = time.monotonic()
     player.refused("calculator.calculate", expression=text)
-    assert time.monotonic() - started < 2
 
 
 def test_a_sheet_does_not_grow_without_limit(player: Player) -> None:

@@ -44,11 +44,9 @@ def processes_like(mark: str) -> list[str]:
 
 def test_an_endless_loop_is_stopped() -> None:
     with playing("1-4/0", shell_timeout=1.0) as player:
-        started = time.monotonic()
         assert "the command was stopped: it took longer than 1 s" in player.refused(
             "shell.command", command="echo begun; while :; do :; done"
         )
-        assert time.monotonic() - started < 10
         assert player.finish() is False
 
 

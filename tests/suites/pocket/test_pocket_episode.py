@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
 
 from pocket_playing import SUITE, call, error, log_in, one_of, result
 
@@ -77,18 +75,8 @@ def test_worlds_are_made_from_the_seed_alone() -> None:
     assert pristine("another seed", task.data["family"]) != first
 
 
-def test_snapshots_are_fast_and_small() -> None:
-    environment = SUITE.environment(one_of("approve_related"))
-    state = environment.snapshot()
-    times: dict[str, list[float]] = {"snapshot": [], "restore": []}
-    for _ in range(101):
-        for name, act in (("snapshot", environment.snapshot), ("restore", lambda: environment.restore(state))):
-            began = time.perf_counter()
-            act()
-            times[name].append(time.perf_counter() - began)
-    assert statistics.median(times["snapshot"]) < 0.001
-    assert statistics.median(times["restore"]) < 0.001
-    assert len(state) < 120_000
+def test_snapshots_are_small() -> None:
+    assert len(SUITE.environment(one_of("approve_related")).snapshot()) < 120_000
 
 
 def test_every_login_gives_a_new_token_and_the_old_ones_stay_valid() -> None:

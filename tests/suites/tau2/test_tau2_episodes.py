@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 
 import pytest
@@ -169,10 +168,8 @@ async def test_a_calculation_without_end_is_killed_and_harms_nobody_else() -> No
     calm, hostile = suite.episode(TASK, customer("Hello.")), suite.episode(TASK, customer("Hello."))
     await calm.start()
     await hostile.start()
-    started = time.monotonic()
     with pytest.raises(EnvironmentFailed, match="step took longer than 15 s and its host was killed"):
         await hostile.step(Action("calculate", {"expression": "9**9**9**9"}))
-    assert time.monotonic() - started < 60
     assert (await calm.step(ORDER)).text.startswith('{"order_id"')
     await hostile.close()
     await calm.close()
