@@ -137,7 +137,8 @@ def _check_report(path: Path, verification: Verification) -> None:
         exact = exact_boundary_table(verification)
         at = [column.key for column in exact.columns].index("verdict")
         assert [row[at] for row in exact.rows] == [verdict.kind for verdict in verification.verdicts]
-    assert all(case.verdict.kind == run.cases[0].verdict.kind for case in run.cases)
+    shown = {case.verdict.kind for case in run.cases}
+    assert len(shown) <= 1 or not shown & {"harmful", "suspected"}
 
 
 def _check_viewer(path: Path, verification: Verification) -> None:
@@ -197,7 +198,7 @@ def test_verdicts_of_several_settings_stay_beside_each_other_until_the_draws_cha
         # Halving gives all draws to one boundary in four, though every one of them lost success.
         assert [verdict.reason for verdict in read_verdicts(store, three).verdicts] == [
             "retained",
-            *["not by the rule"] * 3,
+            *["stopped early"] * 3,
         ]
         draw(store, "t0", 1, "PRE", 3)
         store_verdicts(store, one)
