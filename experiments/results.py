@@ -179,7 +179,8 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
             yield ""
             yield "What was seen at the boundaries:"
             yield ""
-            yield from (f"- {name}: {markdown_text(' '.join(text.split()))}" for name, text in record.reasons.items())
+            for name, found in record.reasons.items():
+                yield from (f"- {name}: {markdown_text(' '.join(reason.text.split()))}" for reason in found)
         if record.selection is None:
             if not record.statement:
                 yield "Its candidates have not been selected from yet."

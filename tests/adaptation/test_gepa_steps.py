@@ -31,7 +31,7 @@ from recompact.engine.config import AdaptConfig, OptimizerConfig
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
 from recompact.values.context import Context
 from recompact.values.template import Template, default_template
 from recompact.values.trajectory import Boundary, Score, Trajectory
@@ -278,7 +278,7 @@ def test_the_first_outcome_of_a_task_is_its_reason() -> None:
         "gepa/reflect/0": {"tasks": {"a": "first"}},
     }
     store = SimpleNamespace(finished=lambda kind: set(records), result=records.__getitem__)
-    assert reasons(cast(Any, store)) == {"a": "first", "b": "second"}
+    assert reasons(cast(Any, store)) == {"a": (Reason("first"),), "b": (Reason("second"),)}
 
 
 # --- the bridge

@@ -34,6 +34,7 @@ from recompact.attribution.divergence import actions_of
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
 from recompact.engine.store.verdicts import Verdict
 from recompact.simulation.guidance import read_guidance
+from recompact.values.candidate import Reason
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import BoundaryId, Outcomes
@@ -315,7 +316,7 @@ def test_facts_belong_under_the_first_title_that_says_so(kind: Kind, text: str, 
 def test_reasons_are_read_from_the_records_of_this_kind() -> None:
     records = {"facts/a#1": LACKS[1].to_json(), "facts/b#1": LACKS[0].to_json()}
     store = SimpleNamespace(finished=lambda kind: set(records) if kind == "facts" else set(), result=records.get)
-    assert reasons(cast(Any, store)) == {"a#1": LACKS[1].sentence, "b#1": LACKS[0].sentence}
+    assert reasons(cast(Any, store)) == {"a#1": (Reason(LACKS[1].sentence),), "b#1": (Reason(LACKS[0].sentence),)}
 
 
 def test_a_template_without_headings_takes_clauses_at_its_end() -> None:

@@ -22,7 +22,7 @@ from recompact.engine.config import ConfigError
 from recompact.engine.config_parser import parse_config
 from recompact.engine.study import Method, Study
 from recompact.errors import InputError, OptionError
-from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Reason
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template
 
@@ -131,7 +131,7 @@ def test_everything_about_diagnoses_is_counted() -> None:
     )
 
 
-def test_the_reason_at_a_boundary_is_its_first_cause_or_its_abstention() -> None:
+def test_the_reasons_at_a_boundary_are_its_causes_or_its_abstention() -> None:
     records = {
         "1": replace(diagnosis("a"), causes=(CAUSE, replace(CAUSE, kind="second"))).to_json(),
         "2": diagnosis("b", 0, abstained="chance").to_json(),
@@ -140,8 +140,11 @@ def test_the_reason_at_a_boundary_is_its_first_cause_or_its_abstention() -> None
     del records["1"]["abstained"]
     store = SimpleNamespace(finished=lambda kind: set(records) if kind == "k" else set(), result=records.__getitem__)
     assert reasons(cast(Any, store), "k") == {
-        "a#1": "omitted state (ids): It asked again.",
-        "b#1": "abstained: chance",
+        "a#1": (
+            Reason("omitted state (ids): It asked again.", "ids"),
+            Reason("omitted state (second): It asked again.", "second"),
+        ),
+        "b#1": (Reason("abstained: chance"),),
     }
     assert reasons(cast(Any, store)) == {}
 
@@ -212,7 +215,9 @@ def adapted(
     monkeypatch.setattr(adapting, "verifying", lambda study, allocation: allocation)
     monkeypatch.setattr(adapting, "choose", choose)
     monkeypatch.setattr(adapting, "write_adaptation", lambda store, record: done.append(record))
-    method = Method("mine", propose, needs_effects=needs_effects, cites="task", reasons=lambda store: {"a": "because"})
+    method = Method(
+        "mine", propose, needs_effects=needs_effects, cites="task", reasons=lambda store: {"a": (Reason("because"),)}
+    )
     study = cast(Study, SimpleNamespace(method=method, store=None, template=TEMPLATE))
     return asyncio.run(adapt(study, **options)), done
 

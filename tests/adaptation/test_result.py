@@ -14,6 +14,7 @@ from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.result import section_changes
 from recompact.audit.diagnosis import Plan
 from recompact.engine.store.store import Store
+from recompact.values.candidate import Reason
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template, default_template
 
@@ -84,9 +85,9 @@ def test_the_reasons_of_acons_clauses_are_what_was_observed() -> None:
     kinds = {"feedback": ["feedback/a"], "analysis": ["analyse/b", "analyse/c"]}
     store = SimpleNamespace(finished=lambda kind: set(kinds[kind]), result=results.__getitem__)
     assert reasons(cast(Store, store)) == {
-        "a": "It asked again. The id was lost.",
-        "b": "could do without pages, moods; needed nothing",
-        "c": "could do without nothing; needed ids",
+        "a": (Reason("It asked again. The id was lost."),),
+        "b": (Reason("could do without pages, moods; needed nothing"),),
+        "c": (Reason("could do without nothing; needed ids"),),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
-from recompact.values.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Selection
+from recompact.values.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Reason, Selection
 from recompact.values.tables import Number
 from recompact.values.template import default_template, load
 
@@ -35,8 +35,9 @@ SELECTION = Selection(FITS, "zeta", ("t1", "t2"))
 
 
 def method(asks_optimizer: bool = True) -> Method:
-    def reasons(store: Store) -> Mapping[str, str]:
-        return {"a#1": "omitted state (ids): It asked again."}
+    def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
+        calls = Reason("omitted state (API signatures): It read the manual.", "API signatures")
+        return {"a#1": (calls, Reason("omitted state (ids): It asked again.", "ids"))}
 
     return Method("mine", cast(Any, None), asks_optimizer=asks_optimizer, reasons=reasons)
 
@@ -72,10 +73,10 @@ def test_the_clauses_of_the_winner_stand_with_their_reasons() -> None:
     first, second, third, fourth, fifth = after.splitlines()[:5]
     assert first.startswith("- “Keep Zoë’s")
     assert "tells the agent" not in first
-    assert second.endswith("omitted state (ids): It asked again.")
+    assert second.endswith("omitted state (ids): It asked again.")  # not the first finding, which is of another kind
     assert third.endswith("no diagnosis on record")
     assert fourth.endswith("” **(tells the agent how to act: look at this one)**")
-    assert fifth == second
+    assert fifth.endswith("no finding of this kind; found there: API signatures, ids")
     assert "The template is the original one" not in text
 
 

@@ -26,7 +26,7 @@ from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
-from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Reason
 
 COMPRESS = "compress"  # the phase of the training runs under UT's winner
 SAMPLES = 30  # feedback entries that one candidate sees
@@ -204,14 +204,14 @@ async def _analyses(study: Study, texts: Mapping[str, CompactionText], under: st
     return {name: Analysis.from_json(entry) for name, entry in entries.items()}
 
 
-def reasons(store: Store) -> Mapping[str, str]:
+def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
     """What was observed at each task and compaction that clauses go back to, one line each."""
     lines = {}
     for unit in sorted(store.finished("feedback")):
         entry = store.result(unit)
-        lines[entry["task"]] = f"{entry['divergence']} {entry['mechanism']}"
+        lines[entry["task"]] = (Reason(f"{entry['divergence']} {entry['mechanism']}"),)
     for unit in sorted(store.finished("analysis")):
         entry = store.result(unit)
         spare, needed = (", ".join(item["kind"] for item in entry[key]) or "nothing" for key in ("remove", "keep"))
-        lines[entry["name"]] = f"could do without {spare}; needed {needed}"
+        lines[entry["name"]] = (Reason(f"could do without {spare}; needed {needed}"),)
     return lines

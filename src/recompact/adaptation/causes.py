@@ -26,7 +26,7 @@ from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
 from recompact.values.texts import quantity
@@ -154,9 +154,9 @@ def _answers(kind: KindOfCause) -> tuple[str, ...]:
     return tuple(sorted(str(cause.boundary) for cause in kind.causes))
 
 
-def reasons(store: Store) -> Mapping[str, str]:
+def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
     """What putting something back showed at each compaction."""
-    return {str(id): cause.sentence() for id, cause in read_causes(store).items() if cause.known}
+    return {str(id): (Reason(cause.sentence()),) for id, cause in read_causes(store).items() if cause.known}
 
 
 def _method(name: str, find: FindCauses, color: str) -> Method:

@@ -20,7 +20,7 @@ from recompact.attribution.divergence import consumed_texts
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal, Reason
 from recompact.values.chat import canonical
 from recompact.values.template import Template
 from recompact.values.texts import quantity
@@ -140,10 +140,10 @@ def _write(store: Store, name: str, lacks: Sequence[MissingFacts]) -> None:
             store.finish(f"{name}/{lack.id}", name, canonical(lack.to_json()), 0.0)
 
 
-def reasons(store: Store, name: str = "facts") -> Mapping[str, str]:
+def reasons(store: Store, name: str = "facts") -> Mapping[str, Sequence[Reason]]:
     """What each boundary lacks, in one line."""
     lacks = (MissingFacts.from_json(store.result(unit)) for unit in sorted(store.finished(name)))
-    return {str(lack.id): lack.sentence for lack in lacks}
+    return {str(lack.id): (Reason(lack.sentence),) for lack in lacks}
 
 
 FACTS = method("facts", ORDERS, "#7A8A1E")

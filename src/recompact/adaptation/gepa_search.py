@@ -33,7 +33,7 @@ from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
 from recompact.values.chat import canonical
 from recompact.values.progress import Progress
 from recompact.values.template import Template
@@ -355,10 +355,10 @@ class _Within:
         self.whole.note(text)
 
 
-def reasons(store: Store) -> Mapping[str, str]:
+def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
     """How the runs that were reflected on ended, by task."""
-    lines: dict[str, str] = {}
+    lines: dict[str, tuple[Reason, ...]] = {}
     for unit in sorted(store.finished(REFLECTION)):
         for task, outcome in store.result(unit)["tasks"].items():
-            lines.setdefault(task, outcome)
+            lines.setdefault(task, (Reason(outcome),))
     return lines

@@ -16,7 +16,7 @@ from recompact.attribution.boundary_view import BoundaryView
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
-from recompact.values.candidate import Candidate, EvidenceCounts, Proposal
+from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
 from recompact.values.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
@@ -102,17 +102,19 @@ def _question(entry: EvidenceText, under: str) -> Question:
     return Question(f"diagnose/{under}{entry.id}", answer)
 
 
-def reasons(store: Store, kind: str = DIAGNOSIS) -> Mapping[str, str]:
-    """What was diagnosed at each boundary, in one line."""
-    lines = {}
-    for unit in sorted(store.finished(kind)):
-        diagnosis = store.result(unit)
-        if diagnosis.get("abstained"):
-            lines[diagnosis["boundary"]] = f"abstained: {diagnosis['abstained']}"
-        if diagnosis["findings"]:
-            first = diagnosis["findings"][0]
-            lines[diagnosis["boundary"]] = f"{first['mechanism']} ({first['kind']}): {first['explanation']}"
-    return lines
+def reasons(store: Store, kind: str = DIAGNOSIS) -> Mapping[str, Sequence[Reason]]:
+    """What was diagnosed at each boundary."""
+    return findings_by_boundary(Diagnosis.from_json(store.result(unit)) for unit in sorted(store.finished(kind)))
+
+
+def findings_by_boundary(diagnoses: Iterable[Diagnosis]) -> dict[str, tuple[Reason, ...]]:
+    """The findings of diagnoses, by boundary; of one that abstained, why. A later answer replaces an earlier one."""
+    by_boundary: dict[str, tuple[Reason, ...]] = {}
+    for each in diagnoses:
+        found = tuple(Reason(f"{c.mechanism} ({c.kind}): {c.explanation}", c.kind) for c in each.causes)
+        if found or each.abstained:
+            by_boundary[str(each.id)] = found or (Reason(f"abstained: {each.abstained}"),)
+    return by_boundary
 
 
 PAIR = Method(

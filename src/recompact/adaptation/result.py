@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
+from recompact.adaptation.clause_reasons import clause_lines
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.records import settings_of
 from recompact.engine.config import config_hash
@@ -110,18 +111,10 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
         lines += ["The template is the original one, unchanged.", ""]
         lines += _unusable(adaptation)
         return "\n".join(lines)
-    why = adaptation.method.reasons(study.store)
     for part in ("first", "update"):
         lines += [f"## {part}.md", "", *section_changes(study.template, winner.template, part)]
-    lines += ["## Clauses and the compactions they answer", ""]
-    for clause in winner.clauses:
-        flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
-        proof = f" ({markdown_text(clause.proof)})" if clause.proof else ""
-        lines.append(f"- “{markdown_text(clause.text)}”{flag}{proof}")
-        for answered in clause.answers:
-            reason = markdown_text(why.get(answered, "no diagnosis on record"))
-            lines.append(f"  - {markdown_text(answered)}: {reason}")
-    lines += ["", *_unusable(adaptation)]
+    lines += [f"## Clauses and the {adaptation.method.cites}s they answer", ""]
+    lines += [*clause_lines(winner.clauses, adaptation.method.reasons(study.store)), "", *_unusable(adaptation)]
     return "\n".join(lines)
 
 

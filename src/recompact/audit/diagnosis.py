@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.adaptation.clause_reasons import clause_lines
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import (
     FACTS,
@@ -28,6 +29,7 @@ from recompact.adaptation.evidence import (
 from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
+from recompact.adaptation.pair import findings_by_boundary
 from recompact.adaptation.result import clause_json, section_changes
 from recompact.adaptation.revision import revise
 from recompact.audit.findings import ShownCall
@@ -43,7 +45,7 @@ from recompact.values.outcome import BoundaryId
 from recompact.values.outputs import MANIFEST, replaced_directory
 from recompact.values.template import Template
 from recompact.values.template.files import write_parts
-from recompact.values.texts import markdown_text, quantity
+from recompact.values.texts import quantity
 from recompact.values.tokens import TokenCounter
 from recompact.version import __version__
 
@@ -266,11 +268,4 @@ def _changes(result: ObservedDiagnosis, candidate: Candidate, revised: Template)
     for part in ("first", "update"):
         lines += [f"## {part}.md", "", *section_changes(result.original, revised, part)]
     lines += ["## Clauses and the compactions they answer", ""]
-    why = {str(d.id): d.causes[0] for d in result.diagnoses if d.causes}
-    for clause in candidate.clauses:
-        lines.append(f"- “{markdown_text(clause.text)}”")
-        for answered in clause.answers:
-            cause = why[answered]
-            reason = f"{cause.mechanism} ({cause.kind}): {cause.explanation}"
-            lines.append(f"  - {markdown_text(answered)}: {markdown_text(reason)}")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *clause_lines(candidate.clauses, findings_by_boundary(result.diagnoses)), ""])

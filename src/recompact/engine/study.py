@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -26,7 +26,7 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
-from recompact.values.candidate import Candidate, Proposal
+from recompact.values.candidate import Candidate, Proposal, Reason
 from recompact.values.chat import Decoding, Reply, Request
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template
@@ -38,7 +38,7 @@ class Method:
     """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ only in this.
 
     `phases` are the beginnings of its units' names, `cites` is what a clause of its candidates answers, and `reasons`
-    tells from the records what was observed there, in a line each.
+    tells from the records what was found there.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Method:
     asks_optimizer: bool = True  # one that does not needs no model in that role
     phases: tuple[str, ...] = ()
     cites: str = "compaction"
-    reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}
+    reasons: Callable[[Store], Mapping[str, Sequence[Reason]]] = lambda store: {}
     color: str | None = None  # in figures
     reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
 

@@ -55,6 +55,14 @@ class Clause:
 
 
 @dataclass(frozen=True)
+class Reason:
+    """What was found at something that clauses answer, and the kind of information it concerns, if that is known."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A revised template, or None where there was no valid draft; `objections` say what was wrong with drafts."""
 

@@ -41,6 +41,8 @@ def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str],
         reply = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
         for unit in ("collect/t", "continue/t", "diagnose/t", *selecting, *foreign):
             store.journal(unit, 0, "agent", "m", "00" * 32, reply, 0.0)
+        customer = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
+        store.journal("collect/t", 1, "user", "m", "00" * 32, customer, 0.0)  # the benchmark's, not the agent's
         for method, template, before in (("pair", PRUNED, proposed), ("facts", OTHER, ())):
             write_adaptation(store, record(method, template, before))
     (row,) = cost_table(Setting(Config(suite=SuiteConfig(use="office")), tmp_path, scopes=("history",))).rows

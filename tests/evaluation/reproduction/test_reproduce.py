@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
+from evaluation_support import arm
 
 from recompact.compressors.protocol import SCOPES
 from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
-from recompact.evaluation.reproduction.experiments import Adaptations, Evaluation, Setting, join_experiments
+from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.reproduction import tables as tables_module
+from recompact.evaluation.reproduction.arms import paired_table
+from recompact.evaluation.reproduction.experiments import Adaptations, Evaluation, Setting, Windows, join_experiments
 from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
+from recompact.evaluation.summary import evaluation
+from recompact.values.tables import Number
 
 CONFIG = '[suite]\nuse = "pocket"\n[compressor]\nbudget = 2048\n[adapt]\ncandidates = 2\nfit_tasks = 2\n'
 SIZE = ("--train", "3", "--test", "2", "--runs", "1", "--scope", "history")
@@ -76,6 +82,36 @@ def test_names_and_needs(config: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--other"):
         TABLES["transfer"].experiments(setting)
     assert "transfer" not in [table.name for table in chosen_tables("all", setting)]
+
+
+def test_boundaries_and_windows_are_of_the_scope_that_was_asked_for(config: Path, tmp_path: Path) -> None:
+    both, prefix = Setting(load_config(config), tmp_path), Setting(load_config(config), tmp_path, ("prefix",))
+    for name in ("boundaries", "draws", "thresholds", "windows"):
+        (first,), (other,) = (TABLES[name].experiments(setting) for setting in (both, prefix))
+        assert other.name == f"{first.name}-prefix"
+    assert {arm.scope for arm in Windows("prefix").arms(prefix) if arm.template or arm.budget} == {"prefix"}
+
+
+def test_one_arm_under_two_names_has_no_test(config: Path, tmp_path: Path) -> None:
+    """PAIR and ACON may both keep the original: then there is nothing to test."""
+    rows = arm("pair", ["111", "110"], "history").rows
+    twins = [ArmRuns(name, "history", rows, settings={"key": "k", "kind": "prompted"}) for name in ("pair", "acon-ut")]
+    table = paired_table(evaluation("e", twins), Setting(load_config(config), tmp_path, ("history",)))
+    assert table is not None
+    assert any("one arm, with the same trajectories" in note for note in table.notes)
+    assert not any(isinstance(cell, Number) and not cell.signed for cell in table.rows[0])  # no p
+    ours = [cell for column, cell in zip(table.columns, table.rows[0], strict=True) if column.key in ("acc", "pass^3")]
+    assert all(cell is None for cell in ours)
+
+
+def test_the_papers_transfer_is_about_its_own_models(config: Path, tmp_path: Path) -> None:
+    evaluations = [evaluation(n, [arm("prompting", ["1"], "history"), arm("pair", ["1"], "history")]) for n in "ab"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tables_module, "load_evaluation", lambda *_: evaluations.pop())
+        setting = Setting(load_config(config), tmp_path, ("history",), others=(load_config(config),))
+        _, papers = TABLES["transfer"].tables(setting)
+    assert any("MiniMax-M3" in note for note in papers.notes)
+    assert not any("GPT-5.6 Luna as agent" in note for note in papers.notes)
 
 
 def test_tables_share_their_runs(config: Path, tmp_path: Path) -> None:

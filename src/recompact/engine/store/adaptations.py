@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.engine.store.store import Store
-from recompact.values.candidate import Candidate, EvidenceCounts, Selection
+from recompact.values.candidate import Candidate, EvidenceCounts, Reason, Selection
 from recompact.values.template import Template
 
 
 @dataclass(frozen=True)
 class AdaptationRecord:
-    """One adaptation. `reasons` say, for whatever the clauses answer (`cites`: a compaction, a task), what was seen."""
+    """One adaptation. `reasons` are what was found at whatever its clauses answer (`cites`: a compaction, a task)."""
 
     method: str
     cites: str
     original: str  # the hash of the template that it started from
     candidates: tuple[Candidate, ...]
     selection: Selection | None
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, Sequence[Reason]] = field(default_factory=dict)
     evidence: EvidenceCounts | None = None
     statement: str = ""  # why there is nothing to select from
     proposed: tuple[str, ...] = ()  # hashes of the candidates as they were before the selection dropped clauses
@@ -40,7 +40,7 @@ class AdaptationRecord:
             "original": self.original,
             "candidates": [candidate.to_json() for candidate in self.candidates],
             "selection": self.selection.to_json() if self.selection else None,
-            "reasons": dict(self.reasons),
+            "reasons": {place: [[r.text, r.kind] for r in found] for place, found in self.reasons.items()},
             "evidence": self.evidence.to_json() if self.evidence else None,
             "statement": self.statement,
             "proposed": list(self.proposed),
@@ -71,7 +71,7 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
                 data["original"],
                 candidates,
                 selection,
-                data["reasons"],
+                {place: tuple(Reason(*each) for each in found) for place, found in data["reasons"].items()},
                 EvidenceCounts.from_json(counts) if counts else None,
                 data.get("statement", ""),
                 tuple(data.get("proposed", ())),

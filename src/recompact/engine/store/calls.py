@@ -43,15 +43,16 @@ def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
     return {phase: {role: u.total for role, u in roles.items()} for phase, roles in usage_by_phase(store).items()}
 
 
-def usage_by_unit(store: Store) -> dict[str, Usage]:
-    """What the journaled calls of each unit used."""
-    rows = store._rows(f"SELECT unit, {_SUMS} FROM calls GROUP BY unit")
+def usage_by_unit(store: Store, roles: Collection[str] = ()) -> dict[str, Usage]:
+    """What the journaled calls of each unit used, in all roles or in these."""
+    chosen = f" WHERE role IN ({', '.join('?' * len(roles))})" if roles else ""
+    rows = store._rows(f"SELECT unit, {_SUMS} FROM calls{chosen} GROUP BY unit", tuple(roles))
     return {row["unit"]: Usage(*row[1:]) for row in rows}
 
 
-def tokens_by_unit(store: Store) -> dict[str, int]:
-    """Tokens of the journaled calls of each unit."""
-    return {unit: usage.total for unit, usage in usage_by_unit(store).items()}
+def tokens_by_unit(store: Store, roles: Collection[str] = ()) -> dict[str, int]:
+    """Tokens of the journaled calls of each unit, in all roles or in these."""
+    return {unit: usage.total for unit, usage in usage_by_unit(store, roles).items()}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.metrics import Metrics, group_tasks, metric
-from recompact.evaluation.paired import Comparison, compare_many
+from recompact.evaluation.paired import Comparison, compare_many, difference_warnings
 from recompact.evaluation.reproduction.experiments import Setting
 from recompact.evaluation.reproduction.paper import STANDS_BESIDE, Benchmark, arm_figures, benchmark
 from recompact.evaluation.summary import Evaluation, delta, evaluation, mean, notes, sign_test_cells, without_empty
@@ -84,7 +84,8 @@ def paired_table(shown: Evaluation, setting: Setting) -> Table | None:
     tests = columns("wins", "losses", "p", "printed", wins="win", losses="lose", printed="paper")
     heads = (*columns("scope", "against"), *figures, *tests)
     rule = "Against the ACON variant with the higher Pass^k, which the paper may have chosen otherwise."
-    return without_empty(Table("PAIR minus ACON, paired by task", heads, rows, (rule, *paper_notes(setting))))
+    notes = (rule, *difference_warnings(comparisons), *paper_notes(setting))
+    return without_empty(Table("PAIR minus ACON, paired by task", heads, rows, notes))
 
 
 def _with_best_acon(shown: Evaluation, scope: str) -> tuple[ArmRuns, ArmRuns] | None:
@@ -104,10 +105,10 @@ def _paired_row(
     cells: list[Cell] = []
     for key in keys:
         figures = printed and printed.get(key.replace("^", ""))
-        cells.append(delta(comparison.of(key), comparison.tasks))
+        cells.append(None if comparison.one_arm else delta(comparison.of(key), comparison.tasks))
         cells.append(figures and Number(figures[0], interval=(figures[1], figures[2]), signed=True))
     tests = printed and f"{printed['wins']}/{printed['losses']} ({printed['p']}), against {printed['against']}"
-    return (scope, against, *cells, *sign_test_cells(comparison), tests)
+    return (scope, against, *cells, *((None,) * 3 if comparison.one_arm else sign_test_cells(comparison)), tests)
 
 
 def _keys(measured: Sequence[tuple[ArmRuns, Metrics]], wanted: Sequence[str]) -> list[str]:

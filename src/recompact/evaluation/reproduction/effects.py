@@ -11,7 +11,7 @@ from recompact.attribution.effects import effects_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
-from recompact.compressors.protocol import Scope
+from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import tokens_by_unit
 from recompact.engine.store.runs import boundary_rows, continuation_rows, trajectories
@@ -22,6 +22,9 @@ from recompact.evaluation.reproduction.paper import benchmark, printed_range
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import Estimate
 from recompact.values.tables import Cell, Number, Row, Table, columns
+
+PAID = ("agent", "compressor", "optimizer")
+"""Whose tokens the paper's cost counts: a simulated customer's or a judge's belong to the benchmark."""
 
 COUNTED = (
     "trajectories",
@@ -38,7 +41,7 @@ COUNTED = (
 
 def effect_table(setting: Setting) -> Table:
     """How many compactions hurt, and how: the paper's section 3.3 and its appendix."""
-    with Store.read(setting.path(Diagnostics.name)) as store:
+    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
         verify = settings_of(store)
         thresholds = Thresholds(verify.hazard, verify.burden)
         effects = effects_of(outcomes_in(store).outcomes, thresholds)
@@ -54,11 +57,24 @@ def effect_table(setting: Setting) -> Table:
         rows.append(("paper", *(printed.get(key) for key in COUNTED), _correlation(printed.get("correlation"), True)))
     heads = columns("group", *COUNTED, "correlation", **_effect_titles(thresholds))
     notes = (
+        *_scope_notes(setting),
         f"{DRAWS} draws in each arm of every boundary, trajectories with at least one compaction. unchanged, reduced:"
         " success after the compaction; longer: more steps after it. correlation: Spearman's, of H and B.",
         *paper_notes(setting, training=True),
     )
-    return Table("What compactions did", heads, tuple(rows), notes)
+    return Table(f"What compactions did, scope {setting.scopes[0]}", heads, tuple(rows), notes)
+
+
+def _scope_notes(setting: Setting) -> tuple[str, ...]:
+    """The paper does not say which scope its boundaries were collected in; the cost of its adaptations tells."""
+    known = benchmark(setting.config.suite.use)
+    counted = known.of("effects", "boundaries") if known else None
+    by_scope = {scope: known.of("cost", scope, "boundaries") for scope in SCOPES} if known else {}
+    if not counted or not all(by_scope.values()):
+        return ()
+    near = min(SCOPES, key=lambda scope: abs(by_scope[scope] - counted))
+    listed = ", ".join(f"{number} in scope {scope}" for scope, number in by_scope.items())
+    return (f"The paper's {counted} boundaries fit scope {near} by its table of costs: {listed}.",)
 
 
 def _effect_titles(thresholds: Thresholds) -> dict[str, str]:
@@ -77,7 +93,7 @@ def _correlation(value: float | None, shown: bool) -> Cell:
 
 def draws_table(setting: Setting) -> Table:
     """How closely fewer draws agree with nine."""
-    with Store.read(setting.path(Diagnostics.name)) as store:
+    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
         points = sensitivity_to_draws(_complete(outcomes_in(store).outcomes))
     rows: list[Row] = []
     for point in points:
@@ -107,7 +123,7 @@ def draws_table(setting: Setting) -> Table:
 
 def threshold_table(setting: Setting) -> Table:
     """What other thresholds would select from three pairs."""
-    with Store.read(setting.path(Diagnostics.name)) as store:
+    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
         verify = settings_of(store)
         thresholds = Thresholds(verify.hazard, verify.burden)
         points = sensitivity_to_thresholds(_complete(outcomes_in(store).outcomes), thresholds=thresholds)
@@ -166,7 +182,7 @@ def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
         begin = ("collect/", "continue/", *method.phases)
         tokens = sum(
             tokens
-            for unit, tokens in tokens_by_unit(store).items()
+            for unit, tokens in tokens_by_unit(store, PAID).items()
             if unit.startswith(begin) or _selects(unit, own, others)
         )
         return len(boundary_rows(store)), len(continuation_rows(store)), tokens

@@ -140,9 +140,13 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Windows:
-    """Prompting under several budgets beside no compaction, on the training tasks."""
+    """Prompting under several budgets beside no compaction, on the training tasks, in one scope."""
 
-    name = "windows"
+    scope: Scope = "history"
+
+    @property
+    def name(self) -> str:
+        return _in_scope("windows", self.scope)
 
     async def play(self, setting: Setting, watch: Watch) -> None:
         config = with_split(setting.config, "train", setting.train)
@@ -152,7 +156,7 @@ class Windows:
                     await evaluate(shown, self.arms(setting), setting.runs)
 
     def arms(self, setting: Setting) -> tuple[Arm, ...]:
-        swept = [Arm(f"{PROMPTING}@{budget}", PROMPTED, budget, "history") for budget in self.budgets(setting)]
+        swept = [Arm(f"{PROMPTING}@{budget}", PROMPTED, budget, self.scope) for budget in self.budgets(setting)]
         return (Arm(NONE, NONE), *swept)
 
     def budgets(self, setting: Setting) -> tuple[int, ...]:
@@ -163,12 +167,16 @@ class Windows:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Nine draws in each arm of every boundary: the basis of the paper's analyses of boundaries."""
+    """Nine draws in each arm of every boundary of one scope: the basis of the paper's analyses of boundaries."""
 
-    name = "boundaries"
+    scope: Scope = "history"
+
+    @property
+    def name(self) -> str:
+        return _in_scope("boundaries", self.scope)
 
     async def play(self, setting: Setting, watch: Watch) -> None:
-        config = setting.training("history")
+        config = setting.training(self.scope)
         config = replace(config, verify=replace(config.verify, allocation=f"uniform:{DRAWS}"))
         with open_run(setting.path(self.name)) as store:
             async with open_study(config, store) as study:
@@ -178,6 +186,10 @@ class Diagnostics:
 
 
 Experiment = Adaptations | Evaluation | Windows | Diagnostics
+
+
+def _in_scope(name: str, scope: Scope) -> str:
+    return name if scope == "history" else f"{name}-{scope}"
 
 
 def lingua_installed() -> bool:

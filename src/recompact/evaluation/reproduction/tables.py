@@ -9,6 +9,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.breakdown import breakdown_table, by_budget, by_model
 from recompact.evaluation.reproduction.arms import (
+    beside_notes,
     group_tables,
     main_table,
     paired_table,
@@ -78,7 +79,7 @@ def _paired_tables(setting: Setting) -> list[Table]:
 
 
 def _windows(setting: Setting) -> list[Table]:
-    windows = Windows()
+    windows = Windows(setting.scopes[0])
     shown = read_evaluation(setting, windows.name, windows.arms(setting), "budgets, training tasks")
     budgets = by_budget(shown)
     note = "The paper draws this figure and prints no numbers of it."
@@ -105,8 +106,9 @@ def _transfer(setting: Setting) -> list[Table]:
         rows.append((scope, *(Number(of[key]) for key in ("acc", "pass3") for of in (reference, pair))))
     titles = dict.fromkeys(("acc", "pass3"), PROMPTING) | dict.fromkeys(("acc_pair", "pass3_pair"), "pair")
     heads = columns("scope", "acc", "acc_pair", "pass3", "pass3_pair", **{k: _title(k, v) for k, v in titles.items()})
-    note = "Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
-    return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *paper_notes(setting)))]
+    tasks = f"{known.title}, {known.test} test tasks, three runs" if known else ""
+    note = f"{tasks}. Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
+    return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *beside_notes(setting)))]
 
 
 def _title(key: str, arm: str) -> str:
@@ -143,23 +145,28 @@ TABLES = {
             lambda setting: _adaptations(setting, ("pair",)),
             lambda setting: [cost_table(setting)],
         ),
-        PaperTable("windows", "what a smaller budget costs, on training tasks", lambda _: [Windows()], _windows),
+        PaperTable(
+            "windows",
+            "what a smaller budget costs, on training tasks",
+            lambda setting: [Windows(setting.scopes[0])],
+            _windows,
+        ),
         PaperTable(
             "boundaries",
             "how many compactions hurt, by nine draws in each arm",
-            lambda _: [Diagnostics()],
+            lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [effect_table(setting)],
         ),
         PaperTable(
             "draws",
             "how far fewer draws agree with nine",
-            lambda _: [Diagnostics()],
+            lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [draws_table(setting)],
         ),
         PaperTable(
             "thresholds",
             "what other thresholds would select",
-            lambda _: [Diagnostics()],
+            lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [threshold_table(setting)],
         ),
         PaperTable("transfer", "the adapted template with other models (--other)", _transfers, _transfer),

@@ -57,6 +57,7 @@ def test_no_evidence_is_called_no_evidence() -> None:
     assert found.changes[0].words == "Accuracy: no evidence of a difference."
     longer = of(arm("prompting", mixed, steps=20), arm("none", ["000", "111"] * 15, steps=10))
     assert cost_claim(longer).text.endswith("succeeds, but it takes more steps.")
+    assert "; Steps +10.0, 95 % interval +10.0 to +10.0." in cost_claim(longer).numbers[0]  # a sentence has its numbers
     assert cost_claim(longer, steps=False).text == claim.text
     assert gain_claim(turned_of(longer)).text.endswith("succeeds, and it takes fewer steps.")
 

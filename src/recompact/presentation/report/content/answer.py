@@ -238,11 +238,11 @@ def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> 
         text = sentences[success].format(ended=ended, cannot=cannot_exclude(comparison.tasks))
         both = f"Accuracy {with_unit('acc', accuracy.first)} in both arms, the same in every task"
         return Claim(text, (f"{contrast.title}: {both}.",))
-    key, text = "acc", sentences[success].format(differ=accuracy.differ, tasks=tasks)
+    key, more, text = "acc", "", sentences[success].format(differ=accuracy.differ, tasks=tasks)
     if success == "unclear" and reliable in ("better", "worse"):
         more, fewer = ("more", "more") if reliable == "better" else ("less", "fewer")
         key, text = comparison.reliability, sentences["reliable"].format(more=more, fewer=fewer)
     elif success == "unclear" and steps and (words := _STEPS.get(str(contrast.verdict("steps")))):
-        text = f"{text[:-1]}, {words}."
+        text, more = f"{text[:-1]}, {words}.", f"; Steps {delta_text(comparison.of('steps'))}"
     name = "Accuracy" if key == "acc" else metric(key).title
-    return Claim(text, (f"{contrast.title}: {name} {delta_text(comparison.of(key))}.",))
+    return Claim(text, (f"{contrast.title}: {name} {delta_text(comparison.of(key))}{more}.",))
