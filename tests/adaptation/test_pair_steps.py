@@ -239,7 +239,7 @@ def test_all_stages_are_done_in_order_and_recorded(monkeypatch: pytest.MonkeyPat
     assert (after.candidates, after.selection.winner) == (BOTH[::-1], "one")
     for record in (before, after):
         assert (record.method, record.cites, record.original) == ("mine", "task", TEMPLATE.hash)
-        assert (record.reasons, record.evidence, record.statement) == ({"a": "because"}, COUNTS, "said")
+        assert (record.reasons, record.evidence, record.statement) == ({"a": (Reason("because"),)}, COUNTS, "said")
     assert (result.template, result.winner, result.candidates) == (BETTER, "one", BOTH[::-1])
     assert (result.evidence, result.statement, result.unusable) == (COUNTS, "said", True)
 

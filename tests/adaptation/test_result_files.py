@@ -132,8 +132,8 @@ def test_the_manifest_has_the_winner_and_all_candidates() -> None:
     assert (manifest["hash"], manifest["parent"]) == (REVISED.hash, TEMPLATE.hash)
     assert (manifest["method"], manifest["winner"], manifest["date"]) == ("mine", "zeta", "2026-01-02")
     assert manifest["rules"] == [
-        {"clause": KEEP.text, "section": "Goal", "boundaries": ["a#1", "b#2"], "tells_agent": False},
-        {"clause": VERIFY.text, "section": "Goal", "boundaries": ["a#1"], "tells_agent": True},
+        {"clause": KEEP.text, "section": "Goal", "boundaries": ["a#1", "b#2"], "proof": "", "tells_agent": False},
+        {"clause": VERIFY.text, "section": "Goal", "boundaries": ["a#1"], "proof": "", "tells_agent": True},
     ]
     assert manifest["candidates"] == [
         {"name": "bad", "hash": None, "rules": [], "refused_drafts": ["no JSON", "the same again"]},

@@ -314,6 +314,6 @@ def test_defaults_are_those_of_the_papers_harness() -> None:
 
 
 def test_the_cap_on_observations_is_the_one_that_is_documented() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
     (documented,) = re.findall(r"`observation_tokens` \(([\d,]+)", page)
     assert int(documented.replace(",", "")) == OBSERVATION_TOKENS

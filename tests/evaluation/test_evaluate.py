@@ -43,7 +43,7 @@ from recompact.values.context import Context
 from recompact.values.template import default_template, save
 from recompact.values.trajectory import Ending, Score, Trajectory
 
-CONFIG = "[compressor]\nbudget = 2048\n[run]\nconcurrency = {}\n"
+CONFIG = "[compressor]\nbudget = 2048\n[run]\nconcurrency = {}\nshare_prefix = false\n"  # units are counted here
 OWN = default_template()
 
 

@@ -13,6 +13,7 @@ from statistics import fmean
 
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.execution.executor import Unit
+from recompact.engine.shared_starts import SharedStart, can_share, play_starts
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -74,9 +75,22 @@ async def fit_runs(
     """The runs of each template; those that an environment broke are tried again."""
     tasks = {task.id: task for task in await study.tasks()}
     named = {(t.hash, cell): _unit(t, cell, under) for t in templates.values() for cell in cells}
+    finished, budget = study.store.finished("trajectory"), study.config.compressor.budget
+    starts: dict[str, SharedStart] = {}
+    if can_share(study):
+        for (_, cell), name in named.items():
+            if name not in finished:
+                starts[name] = SharedStart(f"{PHASE}/{under}".rstrip("/"), budget, tasks[cell.task], cell.run)
+    usable = await play_starts(study, starts.values()) if starts else frozenset[str]()
     units = [
         trajectory_unit(
-            replace(study, template=template), name, tasks[cell.task], phase=PHASE, run=cell.run, snapshots=False
+            replace(study, template=template),
+            name,
+            tasks[cell.task],
+            phase=PHASE,
+            run=cell.run,
+            snapshots=False,
+            start=starts[name].name if name in starts and starts[name].name in usable else "",
         )
         for template in {t.hash: t for t in templates.values()}.values()
         for cell in cells

@@ -167,9 +167,10 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
+    from recompact.engine.shared_starts import sharing
     from recompact.engine.store.runs import overview
 
-    run = overview(store)
+    run, shared = overview(store), sharing(store, "select")
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
     decided = adaptation is not None and until == "select" and not adaptation.unusable
@@ -190,6 +191,7 @@ def _report(
                 ],
                 "failed_compactions": vars(run.failed_compactions),
                 "directory": str(target) if target else None,
+                "shared": shared.to_json(),
                 "skipped": list(store.metadata.skipped),
                 "unfinished": [unit.to_json() for unit in unfinished],
                 "digest": digest,
@@ -197,6 +199,8 @@ def _report(
         )
     elif adaptation:
         _print(adaptation, target, until, again)
+        if shared.statement:
+            say(shared.statement)
     report_skipped(store)
     if as_json or not adaptation or run.failed_compactions.words not in adaptation.statement:  # which said so
         report_failed_compactions(run.failed_compactions, run.compactions)

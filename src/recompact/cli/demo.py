@@ -93,7 +93,8 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
 
 
 def _config(train: int) -> str:
-    return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n'
+    plain = "[run]\nshare_prefix = false  # each arm plays every episode from its beginning, as in the paper\n"
+    return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n{plain}'
 
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:

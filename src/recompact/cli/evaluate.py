@@ -197,6 +197,7 @@ def _report(
 ) -> None:
     from recompact.attribution.cached_input import cache_sentence, cached_input
     from recompact.cli.running import report_skipped, report_unfinished
+    from recompact.engine.shared_starts import sharing
     from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.evaluate import PHASE, digest as digest_of
     from recompact.evaluation.summary import evaluation
@@ -207,10 +208,11 @@ def _report(
     shown = evaluation(str(suite), [recorded[arm.label] for arm in plan.arms], tasks, runs)
     digest = None if unfinished else digest_of(store, plan.units)
     skipped = list(store.metadata.skipped)
-    cache = cached_input(store)
+    cache, shared = cached_input(store), sharing(store, PHASE)
     more = {
         "run": str(store.path),
         "cached_input": cache.to_json(),
+        "shared": shared.to_json(),
         "skipped": skipped,
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
@@ -219,6 +221,8 @@ def _report(
         print_evaluation(shown, form, against=against, by=by, details=details, more=more)
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
+    if form == "terminal" and shared.statement:
+        say(shared.statement)
     report_skipped(store)
     report_unfinished(unfinished, "trajectory", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:

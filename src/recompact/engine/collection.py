@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recompact.engine.execution.episodes import run_episode, with_differences
 from recompact.engine.execution.executor import Unit
-from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
 from recompact.models.journal import UnitCalls
@@ -21,23 +23,45 @@ async def collect(study: Study) -> tuple[str, ...]:
 
 
 def trajectory_unit(
-    study: Study, name: str, task: Task, *, phase: str, run: int = 0, snapshots: bool = True
+    study: Study,
+    name: str,
+    task: Task,
+    *,
+    phase: str,
+    run: int = 0,
+    snapshots: bool = True,
+    start: str = "",
+    stop_when_due: bool = False,
 ) -> Unit[Trajectory]:
-    """One trajectory under the study's compressor. `snapshots=False` where nobody will continue from its boundaries."""
+    """One trajectory under the study's compressor. `snapshots=False` where nobody will continue from its boundaries.
 
-    async def play(calls: UnitCalls) -> Trajectory:
-        trajectory = await run_episode(
+    `start` names a recorded one that stopped where its first compaction was due (`stop_when_due`), to go on from. Where
+    its environment cannot be restored, the trajectory is played from the beginning.
+    """
+
+    async def roll_out(calls: UnitCalls, start: Trajectory | None) -> Trajectory:
+        return await run_episode(
             task,
             study.episodes.episode(task, study.ask(calls)),
             study.agent(calls),
             count=study.count,
             step_limit=study.config.run.step_limit,
-            compressor=lambda opening: study.compressor(calls, task, opening),
+            compressor=lambda opening: None if stop_when_due else study.compressor(calls, task, opening),
             budget=study.config.compressor.budget,
             snapshots=snapshots,
             observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
+            start=start,
+            stop_when_due=stop_when_due,
         )
+
+    async def play(calls: UnitCalls) -> Trajectory:
+        shared = read_trajectory(study.store, start) if start else None
+        if shared is not None and shared.ending != "compaction due":  # it ended before anything was compacted
+            return replace(shared, shared=shared.steps)
+        trajectory = await roll_out(calls, shared)
+        if shared is not None and not trajectory.turns:
+            trajectory = await roll_out(calls, None)
         return with_differences(trajectory, calls)
 
     def record(trajectory: Trajectory, seconds: float) -> None:

@@ -168,6 +168,7 @@ class RunConfig:
     counter: Literal["o200k", "cl100k", "characters"] = key("o200k", "how tokens are counted")
     directory: str = key("runs", "where runs are kept")
     observation_tokens: Count = key(OBSERVATION_TOKENS, "the agent sees both ends of a longer observation")
+    share_prefix: bool = key(True, "arms share their steps up to the first compaction, where that is exact")
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ class Config(Tables):
         data = asdict(self)
         for name in ("cluster", "ceiling", "verify", "optimizer", "adapt", "file", "text"):
             del data[name]
-        for name in ("concurrency", "directory"):
+        for name in ("concurrency", "directory", "share_prefix"):  # the last decides by which draws, not by which law
             del data["run"][name]
         for name in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
             del data["suite"][name]

@@ -1,6 +1,7 @@
 """The frozen agent's loop, the only one: it serves collection, continuations and evaluation alike.
 
-A continuation is a rollout that starts at a boundary's context, in a restored environment, with no compressor.
+A continuation is a rollout that starts at a boundary's context, in a restored environment, with no compressor. An arm
+may continue a start that it shares with others: a rollout that stopped where the first compaction was due.
 """
 
 from __future__ import annotations
@@ -46,6 +47,22 @@ class _State:
     usage: dict[str, Usage] = field(default_factory=dict)
     peak: int = 0
     peak_reported: int = 0
+    shared: int = 0
+
+    @staticmethod
+    def after(start: Trajectory) -> _State:
+        """Where a rollout stopped because a compaction was due."""
+        stop = start.boundaries[-1]
+        return _State(
+            context=stop.pre,
+            turns=list(start.turns),
+            actions=list(stop.actions),
+            incidents=list(start.incidents),
+            usage=dict(start.usage),
+            peak=start.peak,
+            peak_reported=start.peak_reported,
+            shared=start.steps,
+        )
 
     def spend(self, role: str, usage: Usage) -> None:
         self.usage[role] = self.usage.get(role, Usage()) + usage
@@ -63,6 +80,7 @@ class _State:
             peak_reported=self.peak_reported,
             incidents=tuple(self.incidents),
             error=error,
+            shared=self.shared,
         )
 
 
@@ -81,20 +99,28 @@ async def rollout(
     snapshots: bool = True,
     observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
+    start: Trajectory | None = None,
+    stop_when_due: bool = False,
 ) -> Trajectory:
-    """Run the agent until the environment is done or the steps are used up.
+    """Run the agent until the environment is done or the steps are used up, or with `stop_when_due` until a compaction
+    is due. `start` is such a rollout, which this one continues.
 
     `actions` are those already executed when a context is given; `snapshots=False` leaves the state out of boundaries
     where nobody will continue from them. The agent sees both ends of an observation over `observation_tokens`. Failures
     of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing about it.
     """
     state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
+    state = state if start is None else _State.after(start)
     fixed = _fixed_tokens(opening, count)
     # Running out of steps is a failure, whatever state the environment is in.
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:
         while len(state.turns) < step_limit:
+            if stop_when_due and due(state.context, budget):
+                ending = "compaction due"
+                state.boundaries.append(await _stop(episode, state))
+                break
             if compressor is not None and due(state.context, budget):
                 state.context = await _compact(compressor, budget, episode, state, snapshots)
             finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens)
@@ -164,6 +190,12 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
         )
     )
     return compaction.context
+
+
+async def _stop(episode: Episode, state: _State) -> Boundary:
+    """The place where a compaction is due, with everything that a rollout needs to go on from there."""
+    context, actions = state.context, tuple(state.actions)
+    return Boundary(1, len(state.turns), context, context, await episode.snapshot(), actions)
 
 
 async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) -> tuple[tuple[Message, ...], bool]:

@@ -90,7 +90,7 @@ Literals = Mapping[str, tuple[str, ...]]
 class Suite(Protocol):
     """A set of tasks with splits, and the environments to do them in.
 
-    Two methods may be added, which tell `recompact behaviour` what agents do here, and are looked for on the suite:
+    Two methods may be added, which tell `recompact show --behaviour` what agents do here; the suite is asked for them:
     - `behaviour(action)`: a `Behaviour`, or None for an action that is none of them, such as ending the task. It goes
       by what the action is meant for, whether or not it succeeds.
     - `literals(text)`: a mapping from kinds, as the suite names them, to the literals of that kind in a text.

@@ -62,6 +62,10 @@ class Arm:
         return self.name.partition("@")[0]
 
     @property
+    def compresses(self) -> bool:
+        return self.kind != NONE or self.compressor is not None
+
+    @property
     def key(self) -> str:
         """What decides its trajectories besides task and run; two arms with the same key are run once."""
         parts = [re.sub(r"[^\w.+-]+", "_", self.kind if self.compressor is None else self.name)]
@@ -92,7 +96,7 @@ class Arm:
 
     def completed(self, study: Study) -> Arm:
         """The arm with the config's values where it has none of its own."""
-        if self.kind == NONE and self.compressor is None:
+        if not self.compresses:
             return self
         settings = study.config.compressor
         arm = replace(self, budget=self.budget or settings.budget)

@@ -15,6 +15,7 @@ from recompact.engine.assembly import EVALUATION, compressor_in, open_study
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.config import CompressorConfig, Config, ConfigError
 from recompact.engine.config_parser import load_config
+from recompact.engine.shared_starts import SharedStart, can_share, play_starts
 from recompact.engine.store.runs import phase_digest
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -93,11 +94,26 @@ async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
     plan = await plan_evaluation(study, arms, runs)
     note_arms(study.store, plan.arms)
     studies = {arm.key: arm.study(study) for arm in plan.arms}
+    starts = await _shared_starts(study, plan)
     units = [
-        trajectory_unit(studies[p.arm.key], p.unit, p.task, phase=PHASE, run=p.run, snapshots=False) for p in plan.runs
+        trajectory_unit(
+            studies[p.arm.key], p.unit, p.task, phase=PHASE, run=p.run, snapshots=False, start=starts.get(p.unit, "")
+        )
+        for p in plan.runs
     ]
     await study.complete("evaluate", "trajectory", units)
     return plan
+
+
+async def _shared_starts(study: Study, plan: Plan) -> dict[str, str]:
+    """By unit, the start that it shares with the other arms of its budget; those that are finished need none."""
+    finished = study.store.finished("trajectory")
+    waiting = [p for p in plan.runs if p.arm.compresses and p.arm.budget and p.unit not in finished]
+    if not waiting or not can_share(study):
+        return {}
+    starts = {p.unit: SharedStart(PHASE, p.arm.budget or 0, p.task, p.run) for p in waiting}
+    usable = await play_starts(study, starts.values())
+    return {unit: start.name for unit, start in starts.items() if start.name in usable}
 
 
 async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> Plan:

@@ -15,7 +15,8 @@ from recompact.values.context import Context, Turn
 COMPACTION_FAILED = "compaction failed"
 """The kind of incident where no usable summary came back, and the context stayed as it was."""
 
-Ending = Literal["finished", "step limit", "context overflow", "refused", "environment error"]
+Ending = Literal["finished", "step limit", "context overflow", "refused", "environment error", "compaction due"]
+"""`compaction due`: a start that several arms share, which each of them continues from its first compaction."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Trajectory:
     peak_reported: int = 0  # the same by the provider's count
     incidents: tuple[Incident, ...] = ()
     error: str = ""  # why it ended like this, where that needs explaining
+    shared: int = 0  # steps at the beginning that were played once for several arms
 
     @property
     def steps(self) -> int:

@@ -32,8 +32,12 @@ async def run_episode(
     snapshots: bool = True,
     observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
+    start: Trajectory | None = None,
+    stop_when_due: bool = False,
 ) -> Trajectory:
     """An environment that fails to start or to restore ends its own trajectory, with no steps."""
+    if start is not None:
+        snapshot = start.boundaries[-1].snapshot
     try:
         if snapshot is not None and (expect := getattr(episode, "expect", None)) is not None:
             expect(snapshot)  # some begin differently where they know what they will be restored to
@@ -54,6 +58,8 @@ async def run_episode(
             snapshots=snapshots,
             observation_tokens=observation_tokens,
             progress=progress,
+            start=start,
+            stop_when_due=stop_when_due,
         )
     except EnvironmentFailed as failure:
         empty = context if context is not None else Context(())

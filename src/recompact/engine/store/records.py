@@ -121,6 +121,7 @@ def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
         peak_reported=data["peak_reported"],
         incidents=tuple(Incident(*i) for i in data["incidents"]),
         error=data["error"],
+        shared=data.get("shared", 0),
     )
 
 
@@ -166,6 +167,7 @@ def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Seque
         "peak_reported": trajectory.peak_reported,
         "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
         "error": trajectory.error,
+        **({"shared": trajectory.shared} if trajectory.shared else {}),
     }
 
 

@@ -200,6 +200,8 @@ def _selects(unit: str, own: Collection[str], others: Collection[str]) -> bool:
     """
     phase, _, rest = unit.partition("/")
     place, _, named = rest.partition("/")
+    if phase == "select" and "shared" in (place, named.partition("/")[0]):
+        return True  # the start that all candidates share
     if phase != "select" or place not in ("race", "confirm", "replay"):
         return phase == "select" and place in own
     hash = named.partition("/")[0]
