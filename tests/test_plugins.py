@@ -29,7 +29,7 @@ acme-reader = acme_agents:Reader
 [recompact.compressors]
 acme-last = acme_agents:KeepLast
 [recompact.methods]
-acme-always = acme_agents:always
+acme-lessons = acme_agents:lessons
 [recompact.allocations]
 acme-last-one = acme_agents:Last
 """
@@ -76,21 +76,21 @@ def test_the_page_runs_as_it_stands(place: Path) -> None:
     for command in COMMANDS:
         done = recompact(*command.split()[1:], cwd=place)
         assert done.returncode == 0, done.stderr
-    manifest = json.loads((place / "runs" / "mine-always" / "manifest.json").read_text())
-    assert manifest["method"] == "always"
+    manifest = json.loads((place / "runs" / "mine-lessons" / "manifest.json").read_text())
+    assert manifest["method"] == "lessons"
     assert manifest["models"]["agent"] == "reader"
 
 
 def test_all_four_from_a_file(place: Path) -> None:
     results = run_all(place / "mine.toml", f"last={place / 'mine.py'}:KeepLast")
-    assert {fit["name"] for fit in results["adapted"]["selection"]} == {"original", "always-1"}  # type: ignore[index]
+    assert {fit["name"] for fit in results["adapted"]["selection"]} == {"original", "lessons-1"}  # type: ignore[index]
     arms = {arm["name"]: arm for arm in results["evaluated"]["arms"]}  # type: ignore[index]
     assert arms.keys() == {"none", "last"}
 
 
 def test_all_four_from_an_installed_package(installed: Path) -> None:
     names = {"mine.py:suite": "acme-pages", "mine.py:Reader": "acme-reader"}
-    names |= {"mine.py:KeepLast": "acme-last", "mine.py:always": "acme-always", "mine.py:Last": "acme-last-one"}
+    names |= {"mine.py:KeepLast": "acme-last", "mine.py:lessons": "acme-lessons", "mine.py:Last": "acme-last-one"}
     text = CONFIG
     for old, new in names.items():
         text = text.replace(old, new)
@@ -157,7 +157,7 @@ def test_a_method_that_does_not_exist_is_named_with_those_that_do(place: Path) -
     ],
 )
 def test_an_odd_method_is_refused_in_a_sentence(place: Path, method: str, message: str) -> None:
-    (place / "mine.py").write_text(f"{CODE}\n\nasync def odd(study):\n    return [3]\n\n\nalways = {method}\n")
+    (place / "mine.py").write_text(f"{CODE}\n\nasync def odd(inputs):\n    return [3]\n\n\nlessons = {method}\n")
     done = recompact("adapt", "mine.toml", cwd=place)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr

@@ -14,11 +14,11 @@ from annotated_types import Gt
 from hypothesis import given, strategies as st
 
 from recompact import registry
+from recompact.adaptation.method import Method
 from recompact.adaptation.registry import METHODS, load_method
 from recompact.compressors.protocol import CompressorInputs, CompressorKind
 from recompact.compressors.registry import COMPRESSORS, load_compressor
 from recompact.engine.config import ModelConfig
-from recompact.engine.study import Method
 from recompact.environments.loading import SUITES, load_suite
 from recompact.errors import InputError, OptionError
 from recompact.harnesses.registry import transcript_readers
@@ -326,7 +326,7 @@ def test_a_compressor_may_be_a_kind_an_object_or_a_class(tmp_path: Path) -> None
 
 def test_a_method_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
     (tmp_path / "methods.py").write_text(
-        "from recompact.engine.study import Method\nasync def propose(study):\n    return ()\n"
+        "from recompact import Method\nasync def propose(study):\n    return ()\n"
         "ready = Method('mine', propose)\ndef made(rounds=1):\n    return Method(f'mine-{rounds}', propose)\n"
         "def nothing():\n    return 5\n"
     )

@@ -12,6 +12,7 @@ from recompact.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
+    from recompact.adaptation.method import Method as Method, MethodInputs as MethodInputs
     from recompact.agents.function import LoopEnded as LoopEnded
     from recompact.attribution.allocation import Allocation as Allocation
     from recompact.attribution.boundary_view import BoundaryView as BoundaryView, boundary_view as boundary_view
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from recompact.engine.rollout import Agent as Agent
     from recompact.engine.store.runs import open_run as open_run
     from recompact.engine.store.verdicts import Verdict as Verdict
-    from recompact.engine.study import Method as Method, Study as Study
+    from recompact.engine.study import Study as Study
     from recompact.environments.functions import function_suite as function_suite
     from recompact.environments.inprocess import InProcessSuite as InProcessSuite
     from recompact.environments.protocol import (
@@ -125,7 +126,8 @@ _PUBLIC = {
     "LoopCompaction": "engine.loops",
     "LoopEnded": "agents.function",
     "Message": "values.chat",
-    "Method": "engine.study",
+    "Method": "adaptation.method",
+    "MethodInputs": "adaptation.method",
     "ModelFailure": "models.failures",
     "Observation": "environments.protocol",
     "OpenAIModel": "models.openai",

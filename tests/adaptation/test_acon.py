@@ -10,6 +10,7 @@ from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_r
 
 from recompact.adaptation.acon_feedback import BASELINE, PROMPT, contrast
 from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import load_method
 from recompact.engine.collection import collect
@@ -134,7 +135,7 @@ def only(*tasks: str) -> str:
 def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return Proposal.of(await load_method("acon-ut").propose(study)).candidates
+        return Proposal.of(await load_method("acon-ut").propose(await inputs_of(study))).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-046"))  # it fails either way
     with Store.read(tmp_path / "run.db") as store:
@@ -160,7 +161,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
+        return Proposal.of(await load_method("acon-utco").propose(await inputs_of(study))).candidates
 
     candidates = study_run(path, work, text=only("pocket-train-002"))
     assert [c.name for c in candidates] == ["acon-ut", "acon-utco-1", "acon-utco-2", "acon-utco-3"]
@@ -172,7 +173,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
+        return Proposal.of(await load_method("acon-utco").propose(await inputs_of(study))).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
     assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from method_support import method_inputs
 
 from recompact.adaptation import acon
 from recompact.adaptation.acon import GOOD, SAMPLES, acon_ut, acon_ut_locked, acon_utco
 from recompact.adaptation.acon_feedback import Contrast, Feedback, RunPair
 from recompact.adaptation.acon_rewriting import Assignment
 from recompact.adaptation.acon_shortening import AIM, Analysis, CompactionText, Needed, Spare
+from recompact.adaptation.method import Episode
 from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
-from recompact.engine.study import Study
 from recompact.environments.protocol import Task
 from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
 from recompact.values.template import Template, default_template
@@ -41,8 +41,7 @@ class World:
     usable: bool = True
     winner: str = "acon-ut-1"
     scores: Mapping[str, tuple[float, int]] = field(default_factory=lambda: {"a": (1.0, 2), "b": (0.0, 1)})
-    units: list[tuple[str, str, str, bool]] = field(default_factory=list)  # compressor, unit, phase, snapshots
-    completed: list[tuple[str, str, int]] = field(default_factory=list)
+    runs: list[tuple[bool, str, str, str]] = field(default_factory=list)  # compaction, unit, phase, template
     asked: dict[str, list[str]] = field(default_factory=dict)
     useful: dict[str, Any] = field(default_factory=dict)
     assignments: dict[str, Assignment] = field(default_factory=dict)
@@ -50,32 +49,9 @@ class World:
     ratio: Any = None
 
 
-@dataclass(frozen=True)
-class Made:
-    """A study, as far as these steps look at it."""
-
-    kind: str
-    template: Template
-    tasks: Any
-    complete: Any
-    config: Any
-    store: Any = None
-    count: Any = None
-
-    def compressing(self, kind: str) -> Made:
-        return replace(self, kind=kind)
-
-
 def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Proposal:
-    async def tasks() -> tuple[Task, ...]:
-        return tuple(Task(name, f"Do {name}.") for name in world.tasks)
-
-    async def complete(stage: str, kind: str, units: Sequence[Any]) -> None:
-        world.completed.append((stage, kind, len(units)))
-
-    def unit(study: Any, name: str, task: Task, *, phase: str, snapshots: bool = True, run: int = 0) -> str:
-        world.units.append((study.kind, name, phase, snapshots))
-        return name
+    async def run(phase: str, episodes: Sequence[Episode], *, template: Template, compaction: bool) -> None:
+        world.runs += [(compaction, each.unit, phase, template.hash) for each in episodes]
 
     def contrast(store: Any, ratio: Any) -> Contrast:
         world.ratio = ratio
@@ -105,10 +81,9 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
         world.asked[method] = [under]
         return (await draw(None, f"{method}-1"),)
 
-    async def choose(study: Any, candidates: Sequence[Candidate]) -> Any:
-        return tuple(candidates), SimpleNamespace(winner=world.winner)
+    async def select(candidates: Sequence[Candidate]) -> Candidate | None:
+        return next((each for each in candidates if each.template and each.name == world.winner), None)
 
-    monkeypatch.setattr(acon, "trajectory_unit", unit)
     monkeypatch.setattr(acon, "contrast", contrast)
     monkeypatch.setattr(acon, "trajectories", trajectories)
     monkeypatch.setattr(acon, "read_trajectory", lambda store, unit: unit)
@@ -119,10 +94,10 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
     monkeypatch.setattr(acon, "answers", answers)
     monkeypatch.setattr(acon, "rewrite", rewrite)
     monkeypatch.setattr(acon, "draw_candidates", draw_candidates)
-    monkeypatch.setattr(acon, "choose", choose)
-    config = SimpleNamespace(adapt=AdaptConfig(evidence_tokens=77), run=SimpleNamespace(seed=3))
-    study = Made("prompted", TEMPLATE, tasks, complete, config)
-    return Proposal.of(asyncio.run(method.propose(cast(Study, study))))
+    tasks = tuple(Task(name, f"Do {name}.") for name in world.tasks)
+    settings = AdaptConfig(evidence_tokens=77)
+    inputs = method_inputs(template=TEMPLATE, tasks=tasks, settings=settings, seed=3, run=run, select=select)
+    return Proposal.of(asyncio.run(method.propose(inputs)))
 
 
 def feedback(task: str, remedies: tuple[str, ...] = ("Keep ids.",), **more: Any) -> Feedback:
@@ -139,8 +114,7 @@ ANALYSES = {
 def test_ut_runs_every_task_without_compaction_and_keeps_no_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(feedback=BOTH)
     proposal = proposed(monkeypatch, world, acon_ut())
-    assert world.units == [("none", f"baseline/{task}", "baseline", False) for task in "abc"]
-    assert world.completed == [("baseline", "trajectory", 3)]
+    assert world.runs == [(False, f"baseline/{task}", "baseline", TEMPLATE.hash) for task in "abc"]
     assert world.asked["feedback"] == ["feedback/a", "feedback/b"]
     assert world.ratio is None
     assert proposal == Proposal(
@@ -217,8 +191,7 @@ def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(feedback=BOTH, analyses=ANALYSES)
     proposal = proposed(monkeypatch, world, acon_utco())
     under = BETTER.hash[:16]
-    assert world.units[3:] == [("prompted", f"compress/{under}/{task}", "compress", False) for task in "abc"]
-    assert world.completed == [("baseline", "trajectory", 3), ("compress", "trajectory", 3)]
+    assert world.runs[3:] == [(True, f"compress/{under}/{task}", "compress", BETTER.hash) for task in "abc"]
     assert world.asked["analysis"] == [f"analyse/{under}/a#1", f"analyse/{under}/a#2"]
     assert world.asked["acon-utco"] == [f"{under}/"]
     assert [candidate.name for candidate in proposal.candidates] == ["acon-ut-1", "acon-utco-1"]
@@ -234,7 +207,7 @@ def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_utco_starts_from_the_original_where_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(feedback=BOTH, analyses=ANALYSES, winner=ORIGINAL)
     proposal = proposed(monkeypatch, world, acon_utco())
-    assert world.completed == [("baseline", "trajectory", 3)]
+    assert {phase for _, _, phase, _ in world.runs} == {"baseline"}
     assert [candidate.name for candidate in proposal.candidates] == ["acon-utco-1"]
     assert world.assignments["acon-utco-1"].template == TEMPLATE
 

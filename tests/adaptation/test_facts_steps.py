@@ -10,13 +10,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from method_support import method_inputs
 
 from recompact.adaptation import facts
 from recompact.adaptation.fact_clauses import ENTRIES
 from recompact.adaptation.facts import FACTS, FACTS_ENTRIES, OUTCOME
+from recompact.adaptation.method import Method
 from recompact.adaptation.missing_facts import MissingFacts
 from recompact.engine.config import AdaptConfig
-from recompact.engine.study import Method, Study
 from recompact.values.candidate import EvidenceCounts, Proposal
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template, default_template
@@ -60,14 +61,10 @@ def proposed(
         transaction=transaction,
         finish=lambda unit, kind, text, seconds: done.append((unit, kind, json.loads(text)["missing"])),
     )
-    study = SimpleNamespace(
-        store=store,
-        template=template or default_template(),
-        config=SimpleNamespace(adapt=AdaptConfig(candidates=2)),
-    )
+    inputs = method_inputs(records=store, template=template or default_template(), settings=AdaptConfig(candidates=2))
 
     async def work() -> Proposal:
-        return cast(Proposal, await method.propose(cast(Study, study)))
+        return cast(Proposal, await method.propose(inputs))
 
     return asyncio.run(work()), done
 

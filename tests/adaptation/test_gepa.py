@@ -16,7 +16,8 @@ from commands import recompact
 from recompact.adaptation import gepa_bridge
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.gepa_bridge import Bridge, Stopped
-from recompact.adaptation.gepa_search import PHASE, REFLECTION, default_runs
+from recompact.adaptation.gepa_search import PHASE, REFLECTION
+from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.lock import broken_rules
 from recompact.attribution.halving import rollouts
 from recompact.engine.collection import collect
@@ -170,7 +171,7 @@ def test_an_optimizer_of_no_use_is_asked_again_next_time(tmp_path: Path) -> None
 def test_by_default_it_may_run_as_often_as_verification_would(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[int, int]:
         await collect(study)
-        return default_runs(study), len(boundary_rows(study.store))
+        return (await inputs_of(study)).expected_draws(), len(boundary_rows(study.store))
 
     runs, boundaries = study_run(tmp_path / "run.db", work, "gepa", CONFIG)
     assert runs == rollouts(boundaries) > 0

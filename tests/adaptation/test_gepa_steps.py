@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from fakes import Scripted
+from method_support import method_inputs
 
 from recompact.adaptation import gepa_search
 from recompact.adaptation.gepa_bridge import Bridge, Package, Stopped
@@ -26,9 +27,9 @@ from recompact.adaptation.gepa_search import (
     reasons,
     render_example,
 )
+from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.placement import with_clauses_in_place
-from recompact.engine.config import AdaptConfig, OptimizerConfig
-from recompact.engine.study import Study
+from recompact.engine.config import AdaptConfig
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
@@ -73,24 +74,21 @@ def proposed(
             return [1, 2, 3]
         return [SimpleNamespace(task=task, compactions=int(task in compacted), incidents=0) for task in "abc"]
 
-    async def tasks() -> tuple[Task, ...]:
-        return tuple(Task(task, "") for task in "abc")
-
     monkeypatch.setattr(Search, "run", run)
     monkeypatch.setattr(gepa_search, "trajectories", trajectories)
     monkeypatch.setattr(gepa_search, "fit_tasks", lambda store, count, seed: ("c", "b", "a")[:count])
-    monkeypatch.setattr(gepa_search, "default_runs", lambda study: 99)
     metadata = SimpleNamespace(adaptations={"gepa": {}} if adapted else {})
-    study = SimpleNamespace(
-        store=SimpleNamespace(finished=lambda kind: set(records), result=records.get, metadata=metadata),
-        config=SimpleNamespace(adapt=AdaptConfig(fit_tasks=2, candidates=2), run=SimpleNamespace(seed=0)),
+    inputs = method_inputs(
+        records=SimpleNamespace(finished=lambda kind: set(records), result=records.get, metadata=metadata),
+        settings=AdaptConfig(fit_tasks=2, candidates=2),
         template=TEMPLATE,
-        tasks=tasks,
+        tasks=tuple(Task(task, "") for task in "abc"),
         progress=SimpleNamespace(stage=lambda *given: setattr(seen, "stage", given)),
+        expected_draws=lambda: 99,
     )
 
     async def work() -> Proposal:
-        return Proposal.of(await gepa(**options).propose(cast(Study, study)))
+        return Proposal.of(await gepa(**options).propose(inputs))
 
     return asyncio.run(work()), seen
 
@@ -211,17 +209,15 @@ def test_how_a_run_ended_is_one_sentence() -> None:
 
 
 def test_a_run_is_shown_with_its_task_and_its_outcome() -> None:
-    study = cast(Study, SimpleNamespace(count=lambda text: len(text.split())))
     for success, said in ((True, "yes"), (False, "no")):
-        example = render_example(run(success), study, 100)
+        example = render_example(run(success), lambda text: len(text.split()), 100)
         assert example["Task"] == "Do it."
         assert example["Run"].startswith(f'<run success="{said}">\n<segment number="1">')
         assert example["Feedback"] == run(success).outcome
 
 
 def search(**more: Any) -> Search:
-    study = SimpleNamespace(template=TEMPLATE, **more)
-    return Search(cast(Study, study), 3, "gepa/reflect")
+    return Search(method_inputs(template=TEMPLATE, **more), 3, "gepa/reflect")
 
 
 def test_only_runs_with_a_compaction_are_reflected_on() -> None:
@@ -380,7 +376,7 @@ def test_a_search_stops_before_an_iteration_that_would_be_too_much(monkeypatch: 
 
     package = Package(optimize, cast(Any, None), cast(Any, None), cast(Any, None))
     monkeypatch.setattr(gepa_search, "load_gepa", lambda: package)
-    made = search(config=SimpleNamespace(run=SimpleNamespace(seed=5)))
+    made = search(seed=5)
     learning, validation = [Task("a", "")], [Task("b", ""), Task("c", "")]
     found = asyncio.run(made.run(learning, validation, 20))
     assert found == [better, worse]
@@ -419,7 +415,7 @@ def reflecting(
     def finish(unit: str, kind: str, text: str, seconds: float) -> None:
         records[unit] = json.loads(text)
 
-    async def complete(stage: str, kind: str, units: Sequence[Any]) -> None:
+    async def complete(stage: str, kind: str, units: Sequence[Any], *, progress: Any) -> None:
         assert (stage, kind) == ("gepa", "reflection")
         for unit in units:
             unit.record(await unit.play(SimpleNamespace(bound=lambda model, role: model)), 0.0)
@@ -427,12 +423,9 @@ def reflecting(
     store = SimpleNamespace(
         finished=lambda kind: set(records), result=records.get, transaction=transaction, finish=finish
     )
-    config = SimpleNamespace(
-        adapt=AdaptConfig(evidence_tokens=1_000, redraws=0), optimizer=OptimizerConfig(), optimizer_model="sol"
-    )
     budgets: list[int] = []
 
-    def shown_run(run: Run, study: Any, budget: int) -> dict[str, str]:
+    def shown_run(run: Run, count: Any, budget: int) -> dict[str, str]:
         budgets.append(budget)
         return {"Run": "it used tok-9042"}
 
@@ -442,25 +435,17 @@ def reflecting(
     monkeypatch.setattr(gepa_search, "load_gepa", lambda: package)
     monkeypatch.setattr(gepa_search, "render_example", shown_run)
     monkeypatch.setattr(gepa_search, "shared_prefix", lambda store: ())
-    study = FakeStudy(TEMPLATE, store, config, {"sol": model}, None, complete)
-    made = Search(cast(Study, study), 3, "gepa/reflect")
+    made = search(
+        records=store,
+        settings=AdaptConfig(evidence_tokens=1_000),
+        optimizer=lambda calls: Optimizer(model, redraws=0),
+        complete=complete,
+    )
     made._bridge = cast(Any, OnThisThread())
     runs = [{"run": run(True, 1)}, {"run": run(False, 1)}]
     texts = made.propose_new_texts({COMPONENT: current or join_parts(TEMPLATE)}, {COMPONENT: runs}, [])
     assert budgets in ([], [500, 500])
     return texts, made, model
-
-
-@dataclass(frozen=True)
-class FakeStudy:
-    """A study, as far as a search looks at it."""
-
-    template: Template
-    store: Any
-    config: Any
-    models: Any
-    progress: Any
-    complete: Any = None
 
 
 def test_a_reflection_is_recorded_and_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,31 +491,26 @@ def test_to_go_back_to_the_original_is_a_change(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_each_run_of_a_template_on_a_task_has_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    made_units: list[tuple[str, int, bool]] = []
+    episodes_run: list[tuple[str, int, str]] = []
 
-    def unit(study: Any, name: str, task: Task, *, phase: str, run: int, snapshots: bool) -> Any:
+    async def run_episodes(phase: str, episodes: Any, *, template: Template, progress: Any) -> None:
         assert phase == "gepa"
-        made_units.append((name, run, snapshots))
-        return SimpleNamespace(name=name)
+        episodes_run.extend((each.unit, each.number, template.hash[:16]) for each in episodes)
 
-    async def runs_of(study: Any, phase: str, units: Any) -> None: ...
-
-    monkeypatch.setattr(gepa_search, "trajectory_unit", unit)
-    monkeypatch.setattr(gepa_search, "runs_of", runs_of)
     monkeypatch.setattr(gepa_search, "read_trajectory", lambda store, name: run(True).trajectory)
-    search = Search(cast(Study, FakeStudy(TEMPLATE, None, None, None, None)), 3, "gepa/reflect")
-    search._bridge = cast(Any, OnThisThread())
+    searching = search(run=run_episodes)
+    searching._bridge = cast(Any, OnThisThread())
     a, b = Task("a", ""), Task("b", "")
     other = revised("Keep ids.")
-    search.evaluate([a, b, a], {COMPONENT: join_parts(TEMPLATE)})
-    search.evaluate([a], {COMPONENT: join_parts(TEMPLATE)})
-    search.evaluate([a], {COMPONENT: join_parts(other)})
+    searching.evaluate([a, b, a], {COMPONENT: join_parts(TEMPLATE)})
+    searching.evaluate([a], {COMPONENT: join_parts(TEMPLATE)})
+    searching.evaluate([a], {COMPONENT: join_parts(other)})
     one, two = TEMPLATE.hash[:16], other.hash[:16]
-    assert made_units == [
-        (f"gepa/{one}/a/0", 0, False),
-        (f"gepa/{one}/b/0", 0, False),
-        (f"gepa/{one}/a/1", 1, False),
-        (f"gepa/{one}/a/2", 2, False),
-        (f"gepa/{two}/a/0", 0, False),
+    assert episodes_run == [
+        (f"gepa/{one}/a/0", 0, one),
+        (f"gepa/{one}/b/0", 0, one),
+        (f"gepa/{one}/a/1", 1, one),
+        (f"gepa/{one}/a/2", 2, one),
+        (f"gepa/{two}/a/0", 0, two),
     ]
-    assert search.runs == 5
+    assert searching.runs == 5

@@ -10,17 +10,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from method_support import method_inputs
 
 from recompact.adaptation import adapt as adapting, pair, pair_controls
 from recompact.adaptation.adapt import STAGES, adapt, verifying
 from recompact.adaptation.diagnosis import Cause, Diagnosis
 from recompact.adaptation.evidence import EvidenceText
+from recompact.adaptation.method import Method
 from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
 from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
 from recompact.adaptation.registry import load_method, method_in, method_of
 from recompact.engine.config import ConfigError
 from recompact.engine.config_parser import parse_config
-from recompact.engine.study import Method, Study
+from recompact.engine.study import Study
 from recompact.errors import InputError, OptionError
 from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Reason
 from recompact.values.outcome import BoundaryId
@@ -63,9 +65,9 @@ def proposed(
     monkeypatch.setattr(pair, "revise", revise)
     monkeypatch.setattr(pair, "draw_candidates", draw_candidates)
     monkeypatch.setattr(pair, "shared_prefix", lambda store: ())
-    study = cast(Study, SimpleNamespace(template=TEMPLATE, store=None))
+    inputs = method_inputs(template=TEMPLATE)
     made = evidence(*(each.id.unit.removeprefix("collect/") for each in diagnoses))
-    return asyncio.run(propose_from(study, made, "pair", **kinds)), seen
+    return asyncio.run(propose_from(inputs, made, "pair", **kinds)), seen
 
 
 def test_one_diagnosis_is_enough_for_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +208,9 @@ def adapted(
     async def verify(study: Any) -> None:
         done.append(("verify", study))
 
+    async def inputs_of(study: Any) -> Any:
+        return method_inputs(template=study.template)
+
     async def choose(study: Any, candidates: Any, method: Any) -> Any:
         done.append(("choose", method.name))
         return tuple(reversed(candidates)), SimpleNamespace(winner=winner)
@@ -213,6 +218,8 @@ def adapted(
     monkeypatch.setattr(adapting, "collect", collect)
     monkeypatch.setattr(adapting, "verify", verify)
     monkeypatch.setattr(adapting, "verifying", lambda study, allocation: allocation)
+    monkeypatch.setattr(adapting, "check_allocation", lambda study: None)
+    monkeypatch.setattr(adapting, "inputs_of", inputs_of)
     monkeypatch.setattr(adapting, "choose", choose)
     monkeypatch.setattr(adapting, "write_adaptation", lambda store, record: done.append(record))
     method = Method(
@@ -303,7 +310,7 @@ def test_options_of_a_method_that_takes_none_are_refused_by_their_name() -> None
 
 def test_a_plug_in_must_be_a_method_or_give_one(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from recompact.engine.study import Method\nmade = Method('made', None)\n"
+        "from recompact import Method\nmade = Method('made', None)\n"
         "def make(name='given'):\n    return Method(name, None)\n"
         "def wrong():\n    return 3\nnumber = 3\n"
     )

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from method_support import method_inputs
 
 from recompact.adaptation.candidates import draw_candidates, without_usable
-from recompact.adaptation.optimizer import Optimizer
+from recompact.adaptation.method import MethodInputs
+from recompact.adaptation.optimizer import Optimizer, optimizer_of
 from recompact.adaptation.questions import Question, answers
 from recompact.engine.config import AdaptConfig, OptimizerConfig
 from recompact.engine.execution.executor import Unit
@@ -42,8 +44,8 @@ class Memory:
         self.units.setdefault(kind, {})[unit] = json.loads(text)
 
 
-def study_with(store: Memory, candidates: int = 2) -> tuple[Study, list[str]]:
-    """A study that plays units one by one, and the names of those that it played."""
+def inputs_with(store: Memory, candidates: int = 2) -> tuple[MethodInputs, list[str]]:
+    """Inputs that play units one by one, and the names of those that were played."""
     played: list[str] = []
 
     async def complete(stage: str, kind: str, units: Sequence[Unit[Any]]) -> None:
@@ -53,13 +55,13 @@ def study_with(store: Memory, candidates: int = 2) -> tuple[Study, list[str]]:
                 calls = SimpleNamespace(bound=lambda model, role: (model, role))
                 unit.record(await unit.play(cast(Any, calls)), 1.0)
 
-    optimizer = OptimizerConfig(max_output_tokens=77, temperature=0.5)
+    settings = AdaptConfig(redraws=7, candidates=candidates)
     config = SimpleNamespace(
-        optimizer=optimizer, optimizer_model="sol", adapt=AdaptConfig(redraws=7, candidates=candidates)
+        optimizer=OptimizerConfig(max_output_tokens=77, temperature=0.5), optimizer_model="sol", adapt=settings
     )
-    template = default_template()
-    study = SimpleNamespace(store=store, complete=complete, config=config, models={"sol": "SOL"}, template=template)
-    return cast(Study, study), played
+    study = cast(Study, SimpleNamespace(config=config, models={"sol": "SOL"}))
+    given = {"records": store, "complete": complete, "settings": settings}
+    return method_inputs(**given, optimizer=lambda calls: optimizer_of(study, calls)), played
 
 
 def asked(
@@ -67,7 +69,7 @@ def asked(
 ) -> tuple[dict[str, Any], list[str]]:
     """Two questions, a and b, to a store with these records. An answer above 0 is useful."""
     store = Memory({"kind": dict(records)})
-    study, played = study_with(store)
+    inputs, played = inputs_with(store)
 
     def question(name: str) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
@@ -78,7 +80,7 @@ def asked(
         return Question(f"ask/{name}", answer)
 
     made = {name: question(name) for name in ("b", "a")}
-    found = asyncio.run(answers(study, "stage", "kind", made, useful=lambda answer: answer > 0, failed=failed))
+    found = asyncio.run(answers(inputs, "stage", "kind", made, useful=lambda answer: answer > 0, failed=failed))
     return found, played
 
 
@@ -132,8 +134,8 @@ def test_a_first_answer_of_use_is_not_asked_again_because_another_was() -> None:
 
 
 def test_no_questions_have_no_answers() -> None:
-    study, played = study_with(Memory())
-    assert asyncio.run(answers(study, "stage", "kind", {}, useful=bool)) == {}
+    inputs, played = inputs_with(Memory())
+    assert asyncio.run(answers(inputs, "stage", "kind", {}, useful=bool)) == {}
     assert played == []
 
 
@@ -141,13 +143,13 @@ def test_no_questions_have_no_answers() -> None:
 
 
 def drawn(store: Memory, usable: bool, number: int = 2, under: str = "") -> tuple[tuple[Candidate, ...], list[str]]:
-    study, played = study_with(store, number)
+    inputs, played = inputs_with(store, number)
 
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
         template = default_template() if usable else None
         return Candidate(name, template, (Clause("Keep ids.", "Goal", ("a#1",)),), ("a slip",))
 
-    return asyncio.run(draw_candidates(study, "pair", draw, under)), played
+    return asyncio.run(draw_candidates(inputs, "pair", draw, under)), played
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])

@@ -12,12 +12,13 @@ from typing import Any, cast
 import pytest
 
 from recompact.adaptation import choice, race as racing
+from recompact.adaptation.method import Method
 from recompact.adaptation.pruning import Pruned
 from recompact.adaptation.race import HEAT, behind, race
 from recompact.adaptation.selection import Cell, best, contestants, fit_of, fit_tasks, runs_of, select, whole_cells
 from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
-from recompact.engine.study import Method, Study
+from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
 from recompact.values.template import Template, default_template
 

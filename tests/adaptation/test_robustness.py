@@ -15,6 +15,7 @@ from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather
+from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.instances import instances_in, names
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import SAME, read_json
@@ -41,7 +42,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = verified_run(tmp_path_factory)
 
     async def work(study: Study) -> None:
-        await load_method("acon-ut").propose(study)
+        await load_method("acon-ut").propose(await inputs_of(study))
 
     study_run(path, work, "pair")
     with Store.open(path) as store:
@@ -56,7 +57,7 @@ def drawn(verified: Path, tmp_path: Path, method: str, change: Callable[[Request
     optimizer = Changed(change)
 
     async def work(study: Study) -> tuple[Candidate, ...]:
-        return Proposal.of(await load_method(method).propose(study)).candidates
+        return Proposal.of(await load_method(method).propose(await inputs_of(study))).candidates
 
     candidates = study_run(path, work, method, models=optimizer.models)
     return candidates, optimizer.requests, path

@@ -11,6 +11,7 @@ from fakes import Noter, Reader, pages_suite
 from progress_support import Heard
 from run_files import select_rows
 
+from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.registry import method_of
 from recompact.compressors.fifo import Fifo
 from recompact.engine.assembly import open_study
@@ -21,7 +22,6 @@ from recompact.engine.execution.executor import Unit
 from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.adaptations import recorded_templates
 from recompact.engine.store.store import Store, StoreError
-from recompact.engine.study import Method, Study
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import open_evaluation
 from recompact.models.failures import Overloaded
@@ -138,7 +138,7 @@ async def test_a_method_that_is_not_there_is_named_with_its_place(tmp_path: Path
 
 
 async def test_ready_objects_take_the_place_of_what_the_config_names(tmp_path: Path) -> None:
-    async def propose(study: Study) -> tuple[Candidate, ...]:
+    async def propose(inputs: MethodInputs) -> tuple[Candidate, ...]:
         return ()
 
     mine = Method("mine", propose)

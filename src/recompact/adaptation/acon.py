@@ -15,18 +15,17 @@ from recompact.adaptation.acon_feedback import BASELINE, Feedback, RunPair, cont
 from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import Analysis, CompactionText, analyse
 from recompact.adaptation.candidates import draw_candidates, without_usable
-from recompact.adaptation.choice import choose
 from recompact.adaptation.instances import instances_in
+from recompact.adaptation.method import Episode, Method, MethodInputs
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
-from recompact.engine.collection import PHASE as COLLECT, trajectory_unit, unit_of
+from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
-from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Reason
+from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
 
 COMPRESS = "compress"  # the phase of the training runs under UT's winner
 SAMPLES = 30  # feedback entries that one candidate sees
@@ -38,31 +37,31 @@ def acon_ut(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Me
 
     With a `step_ratio`, successes that took that many times the steps serve as well; ACON leaves them out by default.
     """
-    return _method("acon-ut", lambda study: _ut(study, "acon-ut", samples, step_ratio), "#0B8F6A")
+    return _method("acon-ut", lambda inputs: _ut(inputs, "acon-ut", samples, step_ratio), "#0B8F6A")
 
 
 def acon_ut_locked(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """The same feedback, but a candidate must keep the section lock."""
     return _method(
-        "acon-ut-locked", lambda study: _ut(study, "acon-ut-locked", samples, step_ratio, locked=True), "#A9780A"
+        "acon-ut-locked", lambda inputs: _ut(inputs, "acon-ut-locked", samples, step_ratio, locked=True), "#A9780A"
     )
 
 
 def acon_utco(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """UT with its selection, then one round of compression maximisation; UT's winner is a candidate as well."""
-    method = _method("acon-utco", lambda study: _utco(study, samples, step_ratio), "#8E6BBF")
+    method = _method("acon-utco", lambda inputs: _utco(inputs, samples, step_ratio), "#8E6BBF")
     return replace(method, reselects=True)
 
 
-def _method(name: str, propose: Callable[[Study], Awaitable[Proposal]], color: str) -> Method:
+def _method(name: str, propose: Callable[[MethodInputs], Awaitable[Proposal]], color: str) -> Method:
     phases = ("baseline/", "feedback/", "analyse/", "compress/", "revise/acon-")
     return Method(name, propose, phases=phases, cites="task", reasons=reasons, color=color)
 
 
-async def _utco(study: Study, samples: int, step_ratio: float | None) -> Proposal:
-    ut = await _ut(study, "acon-ut", samples, step_ratio)
-    winner = await _winner(study, ut.candidates)
-    started = replace(study, template=winner.template) if winner and winner.template else study
+async def _utco(inputs: MethodInputs, samples: int, step_ratio: float | None) -> Proposal:
+    ut = await _ut(inputs, "acon-ut", samples, step_ratio)
+    winner = await inputs.select(ut.candidates)
+    started = replace(inputs, template=winner.template) if winner and winner.template else inputs
     co = await _co(started, COLLECT if winner is None else COMPRESS, samples)
     kept = tuple(c for c in ut.candidates if c.template is None)
     candidates = (*((winner,) if winner else ()), *kept, *co.candidates)
@@ -72,15 +71,15 @@ async def _utco(study: Study, samples: int, step_ratio: float | None) -> Proposa
 
 
 async def _ut(
-    study: Study, method: str, samples: int, step_ratio: float | None = None, *, locked: bool = False
+    inputs: MethodInputs, method: str, samples: int, step_ratio: float | None = None, *, locked: bool = False
 ) -> Proposal:
-    await _run_training(study.compressing("none"), BASELINE, BASELINE)
-    tasks = {task.id: task for task in await study.tasks()}
-    contrasted = contrast(study.store, step_ratio)
-    pairs = {task: _run_pair(study, tasks[task]) for task in contrasted.tasks if task in tasks}
+    await _run_training(inputs, BASELINE, BASELINE, compaction=False)
+    tasks = {task.id: task for task in inputs.tasks}
+    contrasted = contrast(inputs.records, step_ratio)
+    pairs = {task: _run_pair(inputs, tasks[task]) for task in contrasted.tasks if task in tasks}
     if not pairs:
         return _nothing(method, contrasted.statement)
-    entries = await _feedback(study, pairs)
+    entries = await _feedback(inputs, pairs)
     usable = {task: entry.reduced() for task, entry in entries.items() if entry.remedies}
     counts = EvidenceCounts(
         about="task",
@@ -93,30 +92,30 @@ async def _ut(
     if not usable:
         statement = f"{contrasted.statement} The optimizer gave no usable feedback on any of them."
         return replace(_nothing(method, statement), evidence=counts, unusable=True)
-    instances = instances_in((pair.text for pair in pairs.values()), study.template.parts().values())
-    assignment = Assignment(study.template, usable, locked=locked, instances=instances)
-    return replace(await _draw(study, method, assignment, samples), evidence=counts)
+    instances = instances_in((pair.text for pair in pairs.values()), inputs.template.parts().values())
+    assignment = Assignment(inputs.template, usable, locked=locked, instances=instances)
+    return replace(await _draw(inputs, method, assignment, samples), evidence=counts)
 
 
-async def _co(study: Study, phase: str, samples: int) -> Proposal:
-    """Candidates with shorter summaries, from the successes of the study's template."""
-    under = study.template.hash[:16]
+async def _co(inputs: MethodInputs, phase: str, samples: int) -> Proposal:
+    """Candidates with shorter summaries, from the successes of the template to start from."""
+    under = inputs.template.hash[:16]
     if phase != COLLECT:
-        await _run_training(study, phase, f"{phase}/{under}")
-    compactions = await _successes(study, phase, under)
+        await _run_training(inputs, phase, f"{phase}/{under}")
+    compactions = _successes(inputs, phase, under)
     if not compactions:
         statement = (
             "No training task was done with compaction under the template to start from, so nothing can be shortened."
         )
         return _nothing("acon-utco", statement)
-    analyses = await _analyses(study, compactions, under)
+    analyses = await _analyses(inputs, compactions, under)
     usable = {name: analysis.reduced() for name, analysis in analyses.items() if analysis.remove or analysis.keep}
     if not usable:
         statement = "The optimizer gave no usable analysis of any compaction."
         return replace(_nothing("acon-utco", statement), unusable=True)
     introduction = shortening.introduction([analyses[name] for name in usable])
-    assignment = Assignment(study.template, usable, introduction, shortening.AIM)
-    return await _draw(study, "acon-utco", assignment, samples, f"{under}/")
+    assignment = Assignment(inputs.template, usable, introduction, shortening.AIM)
+    return await _draw(inputs, "acon-utco", assignment, samples, f"{under}/")
 
 
 def _nothing(method: str, statement: str) -> Proposal:
@@ -124,14 +123,14 @@ def _nothing(method: str, statement: str) -> Proposal:
     return Proposal((Candidate(method, None, (), (statement,)),), statement=statement)
 
 
-async def _draw(study: Study, method: str, assignment: Assignment, samples: int, under: str = "") -> Proposal:
+async def _draw(inputs: MethodInputs, method: str, assignment: Assignment, samples: int, under: str = "") -> Proposal:
     """Candidates, each from its own sample of the entries."""
     names = sorted(assignment.entries)
 
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
-        return await rewrite(optimizer, name, assignment, sample_entries(names, samples, name, study.config.run.seed))
+        return await rewrite(optimizer, name, assignment, sample_entries(names, samples, name, inputs.seed))
 
-    candidates = await draw_candidates(study, method, draw, under)
+    candidates = await draw_candidates(inputs, method, draw, under)
     statement = without_usable(candidates)
     return Proposal(candidates, statement=statement, unusable=bool(statement))
 
@@ -139,46 +138,35 @@ async def _draw(study: Study, method: str, assignment: Assignment, samples: int,
 # --- runs of the training tasks
 
 
-async def _run_training(study: Study, phase: str, under: str) -> None:
-    """Run each training task once under this study."""
-    units = [
-        trajectory_unit(study, f"{under}/{task.id}", task, phase=phase, snapshots=False) for task in await study.tasks()
-    ]
-    await study.complete(phase, "trajectory", units)
-
-
-async def _winner(study: Study, candidates: Sequence[Candidate]) -> Candidate | None:
-    """The selected candidate, or None where the original stays."""
-    if not any(candidate.template for candidate in candidates):
-        return None
-    chosen, selection = await choose(study, candidates)
-    by_name = {candidate.name: candidate for candidate in chosen}
-    return by_name[selection.winner] if selection.winner != ORIGINAL else None
+async def _run_training(inputs: MethodInputs, phase: str, under: str, *, compaction: bool = True) -> None:
+    """Run each training task once."""
+    episodes = [Episode(f"{under}/{task.id}", task) for task in inputs.tasks]
+    await inputs.run(phase, episodes, template=inputs.template, compaction=compaction)
 
 
 # --- what the optimizer is asked about them
 
 
-def _run_pair(study: Study, task: Task) -> RunPair:
-    alone = read_trajectory(study.store, f"{BASELINE}/{task.id}")
-    compacted = read_trajectory(study.store, unit_of(task))
-    return run_pair(task, alone, compacted, study.config.adapt.evidence_tokens, study.count)
+def _run_pair(inputs: MethodInputs, task: Task) -> RunPair:
+    alone = read_trajectory(inputs.records, f"{BASELINE}/{task.id}")
+    compacted = read_trajectory(inputs.records, unit_of(task))
+    return run_pair(task, alone, compacted, inputs.settings.evidence_tokens, inputs.count)
 
 
-async def _successes(study: Study, phase: str, under: str) -> dict[str, CompactionText]:
+def _successes(inputs: MethodInputs, phase: str, under: str) -> dict[str, CompactionText]:
     """The compactions of all successful training runs with compaction, by name."""
     texts: dict[str, CompactionText] = {}
-    for task in await study.tasks():
+    for task in inputs.tasks:
         unit = unit_of(task) if phase == COLLECT else f"{phase}/{under}/{task.id}"
-        rows = [row for row in trajectories(study.store, task.id, phase) if row.unit == unit]
+        rows = [row for row in trajectories(inputs.records, task.id, phase) if row.unit == unit]
         if rows and rows[0].compactions and (rows[0].success or GOOD <= rows[0].value < 1):
-            trajectory = read_trajectory(study.store, unit)
-            budget = study.config.adapt.evidence_tokens
-            texts |= {text.name: text for text in shortening.compactions(task, trajectory, budget, study.count)}
+            trajectory = read_trajectory(inputs.records, unit)
+            budget = inputs.settings.evidence_tokens
+            texts |= {text.name: text for text in shortening.compactions(task, trajectory, budget, inputs.count)}
     return texts
 
 
-async def _feedback(study: Study, pairs: Mapping[str, RunPair]) -> dict[str, Feedback]:
+async def _feedback(inputs: MethodInputs, pairs: Mapping[str, RunPair]) -> dict[str, Feedback]:
     def question(task: str, pair: RunPair) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
             return (await give_feedback(optimizer, pair)).to_json()
@@ -186,11 +174,11 @@ async def _feedback(study: Study, pairs: Mapping[str, RunPair]) -> dict[str, Fee
         return Question(f"feedback/{task}", answer)
 
     questions = {task: question(task, pair) for task, pair in pairs.items()}
-    entries = await answers(study, "feedback", "feedback", questions, useful=lambda entry: bool(entry["remedies"]))
+    entries = await answers(inputs, "feedback", "feedback", questions, useful=lambda entry: bool(entry["remedies"]))
     return {task: Feedback.from_json(entry) for task, entry in entries.items()}
 
 
-async def _analyses(study: Study, texts: Mapping[str, CompactionText], under: str) -> dict[str, Analysis]:
+async def _analyses(inputs: MethodInputs, texts: Mapping[str, CompactionText], under: str) -> dict[str, Analysis]:
     def question(name: str, text: CompactionText) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
             return (await analyse(optimizer, text)).to_json()
@@ -199,7 +187,7 @@ async def _analyses(study: Study, texts: Mapping[str, CompactionText], under: st
 
     questions = {name: question(name, text) for name, text in texts.items()}
     entries = await answers(
-        study, "analyse", "analysis", questions, useful=lambda entry: bool(entry["remove"] or entry["keep"])
+        inputs, "analyse", "analysis", questions, useful=lambda entry: bool(entry["remove"] or entry["keep"])
     )
     return {name: Analysis.from_json(entry) for name, entry in entries.items()}
 

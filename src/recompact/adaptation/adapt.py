@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from recompact.adaptation.choice import choose
+from recompact.adaptation.inputs import inputs_of
+from recompact.adaptation.method import Method
 from recompact.adaptation.registry import method_of
 from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_named, with_allocation
 from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
-from recompact.engine.study import Method, Study
+from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Selection
 from recompact.values.template import Template
 
@@ -49,13 +51,12 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
     proposal, selection = Proposal(()), None
     effects = "verify" in stages and method.needs_effects
     if effects:
-        # A mistake in it must not cost step 1.
-        allocation_named(verifying(study, allocation).config.verify, directory=study.config.directory)
+        check_allocation(verifying(study, allocation))  # a mistake in it must not cost step 1
     await collect(study)  # step 1
     if effects:
         await verify(verifying(study, allocation))  # step 2
     if "revise" in stages:
-        proposal = Proposal.of(await method.propose(study))  # step 3
+        proposal = Proposal.of(await method.propose(await inputs_of(study)))  # step 3
         write_adaptation(study.store, _record(study, method, proposal, None))  # a stop in step 4 loses nothing
     candidates = proposal.candidates
     if "select" in stages and any(candidate.template for candidate in candidates):
@@ -76,6 +77,11 @@ def verifying(study: Study, allocation: str | None = None) -> Study:
     if allocation is not None:
         settings = with_allocation(config.verify, allocation)
     return replace(study, config=replace(config, verify=settings))
+
+
+def check_allocation(study: Study) -> None:
+    """Refuse settings that name no allocation, or options that it does not take."""
+    allocation_named(study.config.verify, directory=study.config.directory)
 
 
 def _record(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from recompact.adaptation.method import MethodInputs
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
-from recompact.engine.study import Study
 from recompact.values.candidate import Candidate
 from recompact.values.texts import quantity
 
@@ -15,10 +15,10 @@ Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
 """How one candidate is drawn, given its name."""
 
 
-async def draw_candidates(study: Study, method: str, draw: Draw, under: str = "") -> tuple[Candidate, ...]:
+async def draw_candidates(inputs: MethodInputs, method: str, draw: Draw, under: str = "") -> tuple[Candidate, ...]:
     """As many candidates as the config asks for; one that never becomes valid is included, with what was wrong.
 
-    `under` distinguishes units that start from a template other than the study's.
+    `under` distinguishes units that start from a template other than the original.
     """
 
     def question(name: str) -> Question:
@@ -27,10 +27,10 @@ async def draw_candidates(study: Study, method: str, draw: Draw, under: str = ""
 
         return Question(f"revise/{method}/{under}{name}", answer)
 
-    names = [f"{method}-{n}" for n in range(1, study.config.adapt.candidates + 1)]
+    names = [f"{method}-{n}" for n in range(1, inputs.settings.candidates + 1)]
     questions = {name: question(name) for name in names}
-    drafts = await answers(study, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
-    return tuple(Candidate.from_json(draft, study.template.frame) for draft in drafts.values())
+    drafts = await answers(inputs, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
+    return tuple(Candidate.from_json(draft, inputs.template.frame) for draft in drafts.values())
 
 
 def without_usable(candidates: Sequence[Candidate]) -> str:

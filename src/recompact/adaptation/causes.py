@@ -17,15 +17,15 @@ from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import Kind
-from recompact.attribution.bisection.bisect import PHASE, bisect
+from recompact.attribution.bisection.bisect import PHASE
 from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_causes
 from recompact.attribution.bisection.pieces import dropped_pieces
 from recompact.attribution.divergence import consumed_texts
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
@@ -64,13 +64,13 @@ class KindOfCause:
         return f"put back at {quantity(len(self.causes), 'compaction')}: {', '.join(parts)}{placebo}"
 
 
-async def propose(study: Study, find: FindCauses, name: str) -> Proposal:
+async def propose(inputs: MethodInputs, find: FindCauses, name: str) -> Proposal:
     """Find what retained compactions should have kept, and write clauses against its loss."""
-    store = study.store
+    store = inputs.records
     evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement=nothing_retained(store))
-    causes = [cause for cause in await find(study, [each.id for each in evidence]) if cause.known]
+    causes = [cause for cause in await find(inputs, [each.id for each in evidence]) if cause.known]
     kinds = weigh_kinds(store, causes)
     counts = EvidenceCounts("compaction", len(evidence), len(causes), outcome="traced to a cause by putting it back")
     if not kinds:
@@ -80,23 +80,23 @@ async def propose(study: Study, find: FindCauses, name: str) -> Proposal:
         )
         return Proposal((), counts, statement)
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
-    instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
-    return Proposal(candidates_from(study.template, kinds, instances, name), counts)
+    instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
+    return Proposal(candidates_from(inputs.template, kinds, instances, name), counts)
 
 
-FindCauses = Callable[[Study, Sequence[BoundaryId]], Awaitable[Iterable[Cause]]]
+FindCauses = Callable[[MethodInputs, Sequence[BoundaryId]], Awaitable[Iterable[Cause]]]
 
 
-async def find_tested(study: Study, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
+async def find_tested(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
     """The causes that interventions show."""
-    return (await bisect(study, boundaries)).causes.values()
+    return await inputs.bisect(boundaries)
 
 
-async def find_random(study: Study, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
+async def find_random(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
     """A random dropped piece of each compaction, as if it were the cause."""
     causes = []
     for id in boundaries:
-        pieces = dropped_pieces(read_boundary(study.store, id.unit, id.index), study.count)
+        pieces = dropped_pieces(read_boundary(inputs.records, id.unit, id.index), inputs.count)
         if pieces:
             piece = CausePiece.of(Random(f"random cause/{id}").choice(pieces))
             causes.append(Cause(id, "found", "success", 0, (piece,), len(pieces), sum(p.tokens for p in pieces)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from recompact.adaptation.method import Method
 from recompact.adaptation.race import race
 from recompact.adaptation.selection import select
-from recompact.engine.study import Method, Study
+from recompact.engine.study import Study
 from recompact.values.candidate import Candidate, Selection
 
 

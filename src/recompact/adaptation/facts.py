@@ -14,12 +14,12 @@ from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, ORDERS, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, number_of_facts
 from recompact.attribution.boundary_view import BoundaryView
 from recompact.attribution.divergence import consumed_texts
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal, Reason
 from recompact.values.chat import canonical
 from recompact.values.template import Template
@@ -32,7 +32,7 @@ def method(name: str, form: Form, color: str) -> Method:
     """A method that writes clauses of this form; its records and candidates begin with its name."""
     return Method(
         name,
-        lambda study: propose(study, name, form),
+        lambda inputs: propose(inputs, name, form),
         needs_effects=True,
         asks_optimizer=False,
         phases=(f"{name}/",),
@@ -42,15 +42,15 @@ def method(name: str, form: Form, color: str) -> Method:
     )
 
 
-async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Proposal:
+async def propose(inputs: MethodInputs, name: str = "facts", form: Form = ORDERS) -> Proposal:
     """Count what each retained boundary lacks, and write clauses against it."""
-    store = study.store
+    store = inputs.records
     evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement=nothing_retained(store))
     lacks = [_lack(store, each) for each in evidence]
     _write(store, name, lacks)
-    kinds = missing_kinds(lacks, study.template)
+    kinds = missing_kinds(lacks, inputs.template)
     lacking = sum(bool(lack.missing) for lack in lacks)
     counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
     if not kinds:
@@ -60,9 +60,9 @@ async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Pro
         )
         return Proposal((), counts, statement)
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
-    instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
-    most = study.config.adapt.candidates
-    candidates = candidates_from(study.template, lacks, kinds, most, instances, name=name, form=form)
+    instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
+    most = inputs.settings.candidates
+    candidates = candidates_from(inputs.template, lacks, kinds, most, instances, name=name, form=form)
     refused = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
     usable = any(candidate.template for candidate in candidates)
     statement = "" if usable else f"No clause can be put into this template: {'; '.join(refused)}"

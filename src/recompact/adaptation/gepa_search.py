@@ -18,18 +18,15 @@ from recompact.adaptation.excerpts import LONG, block, head_and_tail
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.optimizer import ask, optimizer_of
+from recompact.adaptation.method import Episode, Method, MethodInputs
+from recompact.adaptation.optimizer import ask
 from recompact.adaptation.revision import whole_part
-from recompact.adaptation.selection import fit_tasks, runs_of
-from recompact.attribution.forecast import forecast
-from recompact.attribution.registry import allocation_of
-from recompact.engine.collection import trajectory_unit
+from recompact.adaptation.selection import fit_tasks
 from recompact.engine.config import Count
 from recompact.engine.execution.executor import Unit
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import failed_compactions, trajectories
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
@@ -38,6 +35,7 @@ from recompact.values.chat import canonical
 from recompact.values.progress import Progress
 from recompact.values.template import Template
 from recompact.values.texts import quantity
+from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import Trajectory
 
 NAME = PHASE = "gepa"
@@ -60,31 +58,31 @@ def gepa(metric_calls: Count | None = None, minibatch: Count = MINIBATCH) -> Met
     """
     load_gepa()
 
-    async def propose(study: Study) -> Proposal:
-        return await _propose(study, metric_calls, minibatch)
+    async def propose(inputs: MethodInputs) -> Proposal:
+        return await _propose(inputs, metric_calls, minibatch)
 
     return Method(NAME, propose, phases=(f"{PHASE}/",), cites="task", reasons=reasons, color="#4F8FA8", reselects=True)
 
 
-async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Proposal:
-    store = study.store
+async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: int) -> Proposal:
+    store = inputs.records
     compacted = {row.task for row in trajectories(store) if row.compactions}
-    learning = [task for task in await study.tasks() if task.id in compacted]
+    learning = [task for task in inputs.tasks if task.id in compacted]
     if not learning:
         statement = "No training task was compacted, so there is nothing to learn from."
         if words := failed_compactions(store, trajectories(store)).words:
             statement = f"{statement[:-1]}: {words}."
         return Proposal((), statement=statement)
-    ids = fit_tasks(store, study.config.adapt.fit_tasks, study.config.run.seed)
-    validation = [task for task in await study.tasks() if task.id in ids]
-    allowed = metric_calls or default_runs(study)
+    ids = fit_tasks(store, inputs.settings.fit_tasks, inputs.seed)
+    validation = [task for task in inputs.tasks if task.id in ids]
+    allowed = metric_calls or inputs.expected_draws()
     if allowed < (needed := 2 * (len(validation) + minibatch)):
         few = _too_few(allowed, len(validation), needed)
         if metric_calls:
             raise InputError(few)
         return Proposal((), statement=f"{few}. Nothing was searched: the original stays.")
-    study.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
-    search = Search(study, minibatch, _reflecting(store))
+    inputs.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
+    search = Search(inputs, minibatch, _reflecting(store))
     found = await search.run(learning, validation, allowed)
     runs = quantity(search.runs, "run")
     if not search.reflections:
@@ -103,7 +101,7 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     )
     candidates = tuple(
         Candidate(f"{NAME}-{number}", template, search.clauses(template))
-        for number, template in enumerate(found[: study.config.adapt.candidates], 1)
+        for number, template in enumerate(found[: inputs.settings.candidates], 1)
     )
     if candidates:
         return Proposal(candidates, counts)
@@ -127,12 +125,6 @@ def _reflecting(store: Store) -> str:
     again = NAME in store.metadata.adaptations and attempts and not useful
     number = len(attempts) + 1 if again else len(attempts) or 1
     return f"{PHASE}/reflect" if number == 1 else f"{PHASE}/reflect~{number}"
-
-
-def default_runs(study: Study) -> int:
-    """As many runs as the continuations that the config's allocation would make from the run's boundaries."""
-    expected = forecast(study.store, allocation_of(study.store, study.config.verify))
-    return expected.made + expected.on_average.continuations
 
 
 @dataclass(frozen=True)
@@ -169,7 +161,7 @@ class Run:
 class Search:
     """One search, which is GEPA's adapter: it evaluates candidates and answers for reflections."""
 
-    study: Study
+    inputs: MethodInputs
     minibatch: int
     reflecting: str  # how the names of reflections begin
     reflections: list[Reflection] = field(default_factory=list)
@@ -179,7 +171,7 @@ class Search:
 
     async def run(self, learning: Sequence[Task], validation: Sequence[Task], allowed: int) -> list[Template]:
         """The templates that the search accepted, the best on the validation tasks first."""
-        package, original = load_gepa(), self.study.template
+        package, original = load_gepa(), self.inputs.template
         iteration = 2 * self.minibatch + len(validation)
 
         def exhausted(state: Any) -> bool:
@@ -194,7 +186,7 @@ class Search:
                 reflection_minibatch_size=self.minibatch,
                 stop_callbacks=exhausted,
                 logger=_Silent(),
-                seed=self.study.config.run.seed,
+                seed=self.inputs.seed,
             )
 
         result = await self._bridge.run(search)
@@ -231,31 +223,31 @@ class Search:
     # --- what it builds on
 
     async def _evaluate(self, template: Template, tasks: Sequence[Task]) -> list[Run]:
-        study = replace(self.study, template=template, progress=_Within(self.study.progress))
-        units: list[Unit[Trajectory]] = []
+        episodes: list[Episode] = []
         for task in tasks:
             number = self._times[template.hash, task.id]
             self._times[template.hash, task.id] += 1
             name = f"{PHASE}/{template.hash[:16]}/{task.id}/{number}"
-            units.append(trajectory_unit(study, name, task, phase=PHASE, run=number, snapshots=False))
-        await runs_of(study, PHASE, units)
-        self.runs += len(units)
-        return [Run(task, read_trajectory(study.store, unit.name)) for task, unit in zip(tasks, units, strict=True)]
+            episodes.append(Episode(name, task, number))
+        inputs = self.inputs
+        await inputs.run(PHASE, episodes, template=template, progress=_Within(inputs.progress))
+        self.runs += len(episodes)
+        return [Run(each.task, read_trajectory(inputs.records, each.unit)) for each in episodes]
 
     async def _reflect(self, current: str, runs: Sequence[Run]) -> Reflection:
-        study, name = self.study, f"{self.reflecting}/{len(self.reflections)}"
-        if name not in study.store.finished(REFLECTION):
+        inputs, name = self.inputs, f"{self.reflecting}/{len(self.reflections)}"
+        if name not in inputs.records.finished(REFLECTION):
             unit = self._reflection_unit(name, current, runs)
-            await replace(study, progress=_Within(study.progress, counted=False)).complete(PHASE, REFLECTION, [unit])
-        return Reflection.from_json(study.store.result(name))
+            await inputs.complete(PHASE, REFLECTION, [unit], progress=_Within(inputs.progress, counted=False))
+        return Reflection.from_json(inputs.records.result(name))
 
     def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
-        study = self.study
-        budget = study.config.adapt.evidence_tokens // len(runs)
-        examples = [render_example(run, study, budget) for run in runs]
+        inputs = self.inputs
+        budget = inputs.settings.evidence_tokens // len(runs)
+        examples = [render_example(run, inputs.count, budget) for run in runs]
         package = load_gepa()
         prompt = f"{package.render(current, examples)}\n\n{RULES}"
-        known = (*study.template.parts().values(), *shared_prefix(study.store), RULES)
+        known = (*inputs.template.parts().values(), *shared_prefix(inputs.records), RULES)
         instances = instances_in((text for example in examples for text in example.values()), known)
 
         def check(text: str) -> dict[str, str]:
@@ -263,29 +255,29 @@ class Search:
             revised = self._template({COMPONENT: _tag_parts(parts)})
             if join_parts(revised) == current:
                 raise ValueError("nothing was changed")
-            if broken := (*unusable(revised), *broken_rules(study.template, revised, instances)):
+            if broken := (*unusable(revised), *broken_rules(inputs.template, revised, instances)):
                 raise ValueError("; ".join(broken[:5]))
             return parts
 
         async def play(calls: UnitCalls) -> Reflection:
-            answer = await ask(optimizer_of(study, calls), prompt, None, check, read=package.extract)
+            answer = await ask(inputs.optimizer(calls), prompt, None, check, read=package.extract)
             return Reflection({run.task.id: run.outcome for run in runs}, answer.value, answer.objections)
 
         def record(reflection: Reflection, seconds: float) -> None:
-            with study.store.transaction():
-                study.store.finish(name, REFLECTION, canonical(asdict(reflection)), seconds)
+            with inputs.records.transaction():
+                inputs.records.finish(name, REFLECTION, canonical(asdict(reflection)), seconds)
 
         return Unit(name, play, record)
 
     def _template(self, candidate: Mapping[str, str]) -> Template:
         parts = _parts(candidate[COMPONENT])
-        return replace(self.study.template, first=parts["first"], update=parts["update"], provenance={})
+        return replace(self.inputs.template, first=parts["first"], update=parts["update"], provenance={})
 
     def clauses(self, template: Template) -> tuple[Clause, ...]:
         """The lines that a template has and the original lacks, each with the tasks in view when it first appeared."""
         clauses: dict[tuple[str, str], Clause] = {}  # what both parts have is one clause
         for part in _PARTS:
-            for before, after in zip(self.study.template.sections(part), template.sections(part), strict=True):
+            for before, after in zip(self.inputs.template.sections(part), template.sections(part), strict=True):
                 old = before.guidance.splitlines()
                 new = [line for line in after.guidance.splitlines() if line.strip() and line not in old]
                 for line in new:
@@ -300,9 +292,9 @@ class Search:
         return ()
 
 
-def render_example(run: Run, study: Study, budget: int) -> dict[str, str]:
+def render_example(run: Run, count: TokenCounter, budget: int) -> dict[str, str]:
     """A run as an example for a reflection."""
-    text = in_segments(run.trajectory, budget - study.count(run.task.text), study.count).text
+    text = in_segments(run.trajectory, budget - count(run.task.text), count).text
     done = "yes" if run.trajectory.score.success else "no"
     return {"Task": run.task.text, "Run": block("run", text, success=done), "Feedback": run.outcome}
 

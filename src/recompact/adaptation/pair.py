@@ -9,33 +9,33 @@ from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import EvidenceText, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.instances import instances_in
+from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.revision import revise
 from recompact.attribution.boundary_view import BoundaryView
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
 from recompact.values.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
 
 
-async def propose(study: Study) -> Proposal:
+async def propose(inputs: MethodInputs) -> Proposal:
     """Step 3 of the paper: diagnose every retained boundary, then revise."""
-    return await propose_from(study, await boundary_evidence(study), PAIR.name)
+    return await propose_from(inputs, boundary_evidence(inputs), PAIR.name)
 
 
 async def propose_from(
-    study: Study, evidence: Sequence[EvidenceText], method: str, kind: str = DIAGNOSIS, under: str = ""
+    inputs: MethodInputs, evidence: Sequence[EvidenceText], method: str, kind: str = DIAGNOSIS, under: str = ""
 ) -> Proposal:
     """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
     if not evidence:
-        return Proposal((), statement=nothing_retained(study.store))
+        return Proposal((), statement=nothing_retained(inputs.records))
     questions = {entry.id: _question(entry, under) for entry in evidence}
     records = await answers(
-        study, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
+        inputs, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
     )
     diagnoses = [Diagnosis.from_json(record) for record in records.values()]
     counts = count_evidence(diagnoses)
@@ -43,24 +43,24 @@ async def propose_from(
         return Proposal((), counts, _nothing_diagnosed(diagnoses, counts), unusable=counts.failed > 0)
     instances = instances_in(
         (line for entry in evidence for line in entry.lines.values()),
-        (*study.template.parts().values(), *shared_prefix(study.store)),
+        (*inputs.template.parts().values(), *shared_prefix(inputs.records)),
     )
 
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
-        return await revise(optimizer, name, study.template, diagnoses, instances)
+        return await revise(optimizer, name, inputs.template, diagnoses, instances)
 
-    candidates = await draw_candidates(study, method, draw)
+    candidates = await draw_candidates(inputs, method, draw)
     statement = without_usable(candidates)
     return Proposal(candidates, counts, statement, unusable=bool(statement))
 
 
-async def boundary_evidence(
-    study: Study, choose: Callable[[Store], Iterable[BoundaryView]] = retained_evidence
+def boundary_evidence(
+    inputs: MethodInputs, choose: Callable[[Store], Iterable[BoundaryView]] = retained_evidence
 ) -> tuple[EvidenceText, ...]:
     """What the optimizer gets to see of the retained boundaries, or of those that are chosen."""
-    tasks = {unit_of(task): task.text for task in await study.tasks()}
-    config = study.config
-    return gather(study.store, tasks, config.compressor.scope, config.adapt.evidence_tokens, study.count, choose)
+    tasks = {unit_of(task): task.text for task in inputs.tasks}
+    tokens = inputs.settings.evidence_tokens
+    return gather(inputs.records, tasks, inputs.scope, tokens, inputs.count, choose)
 
 
 def _is_failure(record: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 
 from recompact.adaptation.evidence import retained_evidence
+from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.pair import DIAGNOSIS, boundary_evidence, propose_from, reasons
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.attribution.effects import effect_of
@@ -19,7 +20,6 @@ from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import settings_of
 from recompact.engine.store.store import Store
-from recompact.engine.study import Method, Study
 from recompact.values.candidate import Proposal
 from recompact.values.outcome import Outcomes
 
@@ -58,8 +58,8 @@ def swap_arms(view: BoundaryView, thresholds: Thresholds) -> BoundaryView:
 def _control(name: str, choose: Callable[[Store], Iterable[BoundaryView]]) -> Method:
     kind = f"{name} {DIAGNOSIS}"  # a report shows no diagnosis of a control
 
-    async def propose(study: Study) -> Proposal:
-        return await propose_from(study, await boundary_evidence(study, choose), name, kind, f"{name}/")
+    async def propose(inputs: MethodInputs) -> Proposal:
+        return await propose_from(inputs, boundary_evidence(inputs, choose), name, kind, f"{name}/")
 
     return Method(
         name,

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from recompact.adaptation.optimizer import Optimizer, optimizer_of
+from recompact.adaptation.method import MethodInputs
+from recompact.adaptation.optimizer import Optimizer
 from recompact.engine.execution.executor import Unit
-from recompact.engine.study import Study
 from recompact.models.journal import UnitCalls
 from recompact.values.chat import canonical
 
@@ -32,7 +32,7 @@ class Question:
 
 
 async def answers(
-    study: Study,
+    inputs: MethodInputs,
     stage: str,
     kind: str,
     questions: Mapping[Key, Question],
@@ -46,9 +46,9 @@ async def answers(
     not useful) are asked again.
     """
     has_failed = failed or (lambda answer: not useful(answer))
-    finished = study.store.finished(kind)
+    finished = inputs.records.finished(kind)
     attempts = {key: _attempts(question, finished) for key, question in questions.items()}
-    latest = {key: study.store.result(questions[key].named(n)) for key, n in attempts.items() if n}
+    latest = {key: inputs.records.result(questions[key].named(n)) for key, n in attempts.items() if n}
     again = {key for key, answer in latest.items() if has_failed(answer)}
     attempt = max(attempts.values(), default=0) or 1
     pending = {key for key, n in attempts.items() if n < attempt and (n == 0 or key in again)}
@@ -59,9 +59,9 @@ async def answers(
         key: question.named(attempt if key in pending and attempts[key] else max(1, attempts[key]))
         for key, question in questions.items()
     }
-    units = [_unit(study, kind, names[key], question) for key, question in questions.items()]
-    await study.complete(stage, kind, units)
-    return {key: study.store.result(name) for key, name in names.items()}
+    units = [_unit(inputs, kind, names[key], question) for key, question in questions.items()]
+    await inputs.complete(stage, kind, units)
+    return {key: inputs.records.result(name) for key, name in names.items()}
 
 
 def _attempts(question: Question, finished: set[str]) -> int:
@@ -72,12 +72,12 @@ def _attempts(question: Question, finished: set[str]) -> int:
     return number
 
 
-def _unit(study: Study, kind: str, name: str, question: Question) -> Unit[Any]:
+def _unit(inputs: MethodInputs, kind: str, name: str, question: Question) -> Unit[Any]:
     async def play(calls: UnitCalls) -> Any:
-        return await question.answer(optimizer_of(study, calls))
+        return await question.answer(inputs.optimizer(calls))
 
     def record(answer: Any, seconds: float) -> None:
-        with study.store.transaction():
-            study.store.finish(name, kind, canonical(answer), seconds)
+        with inputs.records.transaction():
+            inputs.records.finish(name, kind, canonical(answer), seconds)
 
     return Unit(name, play, record)

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from recompact.adaptation.method import Method
 from recompact.engine.config import Config
-from recompact.engine.study import Method, Study
+from recompact.engine.study import Study
 from recompact.errors import InputError, OptionError
 from recompact.registry import Registry, build
 
@@ -40,7 +41,7 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
         return plugin
     method = build(plugin, options or {}) if callable(plugin) else plugin
     if not isinstance(method, Method):
-        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.engine.study.Method")
+        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.Method")
     return method
 
 
@@ -55,7 +56,11 @@ def installed_methods() -> tuple[Method, ...]:
 
 def method_of(study: Study) -> Method:
     """The method that a study adapts with: the caller's own, or the one that the config names."""
-    return study.method if study.method is not None else method_in(study.config)
+    if study.method is None:
+        return method_in(study.config)
+    if not isinstance(study.method, Method):
+        raise InputError(f"{study.method!r} is no method: it must be a recompact.Method")
+    return study.method
 
 
 def method_in(config: Config) -> Method:

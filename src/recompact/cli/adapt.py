@@ -17,10 +17,11 @@ from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
+    from recompact.adaptation.method import Method
     from recompact.engine.config import Config
     from recompact.engine.execution.scheduler import UnfinishedUnit
     from recompact.engine.store.store import Store
-    from recompact.engine.study import Method, Study
+    from recompact.engine.study import Study
 
 STAGES = ("collect", "verify", "revise", "select")
 

@@ -25,7 +25,7 @@ from recompact.engine.store.connection import LOCK
 from recompact.engine.store.plan import RecordedProgress
 from recompact.engine.store.runs import note_config, open_run, run_path
 from recompact.engine.store.store import Store, StoreError
-from recompact.engine.study import Method, Study
+from recompact.engine.study import AnyMethod, Study
 from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
@@ -54,7 +54,7 @@ async def open_study(
     models: Mapping[str, ChatModel] | None = None,
     suite: Suite | Episodes | None = None,
     compressor: Compressor | CompressorKind | None = None,
-    method: Method | None = None,
+    method: AnyMethod | None = None,
     template: Template | None = None,
     progress: Progress = SILENT,
     evaluation: bool = False,

@@ -5,12 +5,11 @@ the run. `recompact.engine.assembly` builds it from a config.
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, CompressorSettings
@@ -26,34 +25,17 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
-from recompact.values.candidate import Candidate, Proposal, Reason
 from recompact.values.chat import Decoding, Reply, Request
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template
 from recompact.values.tokens import TokenCounter
 
 
-@dataclass(frozen=True)
-class Method:
-    """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ only in this.
+class AnyMethod(Protocol):
+    """What a study needs to know of a method; `recompact.adaptation.method` has the rest."""
 
-    `phases` are the beginnings of its units' names, `cites` is what a clause of its candidates answers, and `reasons`
-    tells from the records what was found there.
-    """
-
-    name: str
-    propose: Callable[[Study], Awaitable[Proposal | tuple[Candidate, ...]]]
-    needs_effects: bool = False  # learns from verified boundaries, not from whole trajectories
-    asks_optimizer: bool = True  # one that does not needs no model in that role
-    phases: tuple[str, ...] = ()
-    cites: str = "compaction"
-    reasons: Callable[[Store], Mapping[str, Sequence[Reason]]] = lambda store: {}
-    color: str | None = None  # in figures
-    reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories
-            raise InputError(f"{self.name!r} is no name for a method: use letters, digits, and . _ - +")
+    @property
+    def asks_optimizer(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -70,7 +52,7 @@ class Study:
     count: TokenCounter
     executor: Executor
     progress: Progress = SILENT
-    method: Method | None = None  # the caller's own; otherwise the config names it
+    method: AnyMethod | None = None  # the caller's own; otherwise the config names it
     notices: Notices = field(default_factory=Notices)  # where its models say that they are waiting
 
     @contextmanager

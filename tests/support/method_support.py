@@ -1,0 +1,34 @@
+"""The inputs of a method, as far as a test needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from recompact.adaptation.method import MethodInputs
+from recompact.engine.config import AdaptConfig
+from recompact.values.progress import SILENT
+from recompact.values.template import default_template
+
+
+def method_inputs(**given: Any) -> MethodInputs:
+    """Inputs with these fields; whatever else a method may have done fails the test."""
+    fields: dict[str, Any] = {
+        "template": default_template(),
+        "tasks": (),
+        "records": None,
+        "settings": AdaptConfig(),
+        "scope": "history",
+        "seed": 0,
+        "count": len,
+        "progress": SILENT,
+        **{name: _unexpected(name) for name in ("complete", "optimizer", "run", "select", "bisect", "expected_draws")},
+    }
+    return MethodInputs(**{**fields, **given})
+
+
+def _unexpected(name: str) -> Callable[..., Any]:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError(f"{name} was not expected")
+
+    return fail
