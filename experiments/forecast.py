@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from experiment import Experiment
 from recompact.adaptation.registry import load_method
-from recompact.engine.assembly import price_of
+from recompact.engine.forecast import price_of
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.models.limits import Price

@@ -10,9 +10,10 @@ import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, journal, turn
 
 from recompact.attribution.chained import Chained
-from recompact.attribution.forecast import HARMFUL, WORLDS, draws_of, forecast, imagined_outcomes
+from recompact.attribution.forecast import HARMFUL, WORLDS, draws_of, forecast_draws, imagined_outcomes
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
+from recompact.engine.forecast import Amount, Work
 from recompact.engine.store.runs import BoundaryRow
 from recompact.engine.store.store import Store
 from recompact.values.chat import Usage
@@ -42,31 +43,30 @@ def read(store: Store, *, user: int = 0) -> None:
     journal(store, "collect/a", 2, "agent", 900)
 
 
+def most(work: Work) -> Amount:
+    assert work.at_most is not None
+    return work.at_most
+
+
 def tokens(steps: int, size: int) -> int:
     return round(steps * (100 + size + 5) + 10 * steps * (steps - 1) / 2)
 
 
 def test_tokens_on_average_are_of_continuations_as_long_as_the_trajectory_without_what_it_repeats(store: Store) -> None:
     read(store)
-    found = forecast(store, Uniform(2))
-    assert (found.boundaries, found.made) == (1, 0)
+    found = forecast_draws(store, Uniform(2))
+    assert (found.unit, found.done) == ("continuation", 0)
     # PRE takes the two steps that are new, POST three: half of those that repeat, too.
-    assert found.on_average.continuations == 4
-    assert found.on_average.tokens == 2 * (tokens(2, 40) + tokens(3, 17))
-    assert found.at_most.continuations == 4
-    assert found.at_most.tokens == 2 * (tokens(STEP_LIMIT - 4, 40) + tokens(STEP_LIMIT - 4, 17))
-    assert found.to_json() == {
-        "boundaries": 1,
-        "made": 0,
-        "at_most": {"continuations": 4, "tokens": found.at_most.tokens},
-        "on_average": {"continuations": 4, "tokens": found.on_average.tokens},
-    }
+    assert found.expected.units == 4
+    assert found.expected.tokens == 2 * (tokens(2, 40) + tokens(3, 17))
+    assert most(found).units == 4
+    assert most(found).tokens == 2 * (tokens(STEP_LIMIT - 4, 40) + tokens(STEP_LIMIT - 4, 17))
 
 
 def test_models_beside_the_agent_and_the_compressor_cost_in_proportion(store: Store) -> None:
     read(store, user=500)  # half of what the agent used
-    found = forecast(store, Uniform(1))
-    assert found.on_average.tokens == pytest.approx(1.5 * (tokens(2, 40) + tokens(3, 17)), abs=1)
+    found = forecast_draws(store, Uniform(1))
+    assert found.expected.tokens == pytest.approx(1.5 * (tokens(2, 40) + tokens(3, 17)), abs=1)
 
 
 def test_what_a_run_has_costs_nothing_more(store: Store) -> None:
@@ -74,9 +74,9 @@ def test_what_a_run_has_costs_nothing_more(store: Store) -> None:
     draw(store, "a", 1, "PRE", 0)
     draw(store, "a", 1, "POST", 0)
     draw(store, "a", 1, "PRE", 1)
-    found = forecast(store, Uniform(2))
-    assert (found.made, found.at_most.continuations, found.on_average.continuations) == (3, 1, 1)
-    assert found.on_average.tokens == tokens(3, 17)
+    found = forecast_draws(store, Uniform(2))
+    assert (found.done, most(found).units, found.expected.units) == (3, 1, 1)
+    assert found.expected.tokens == tokens(3, 17)
 
 
 @pytest.mark.parametrize("chained", [False, True])
@@ -85,22 +85,22 @@ def test_a_race_may_take_as_many_draws_as_its_cap_has_left(store: Store, chained
     draw(store, "a", 1, "PRE", 0)
     draw(store, "a", 1, "POST", 0)
     racing = Racing(StoppingRule(cap=6))
-    found = forecast(store, Chained(racing, {}) if chained else racing)
-    assert found.at_most.continuations == 4
-    assert found.at_most.tokens == 4 * tokens(STEP_LIMIT - 4, 40)  # in the arm that costs more
+    found = forecast_draws(store, Chained(racing, {}) if chained else racing)
+    assert most(found).units == 4
+    assert most(found).tokens == 4 * tokens(STEP_LIMIT - 4, 40)  # in the arm that costs more
 
 
 def test_a_trajectory_whose_calls_nobody_counted_still_has_a_forecast(store: Store) -> None:
     collect(store, "a", (4,), made=[turn("one"), turn("one"), turn("two"), turn("three"), turn("one")])
-    found = forecast(store, Uniform(1))
+    found = forecast_draws(store, Uniform(1))
     # Nothing new after the boundary: at least one step is taken.
-    assert found.on_average.tokens == (40 + 0) + (17 + 0)
+    assert found.expected.tokens == (40 + 0) + (17 + 0)
 
 
 def test_worlds_are_few_and_the_average_is_over_them(store: Store) -> None:
     assert (WORLDS, HARMFUL) == (5, 0.1)
     read(store)
-    assert forecast(store, Racing()) == forecast(store, Racing())
+    assert forecast_draws(store, Racing()) == forecast_draws(store, Racing())
 
 
 def test_all_draws_that_are_asked_for_are_counted() -> None:

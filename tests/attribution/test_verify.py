@@ -14,7 +14,7 @@ from verify_support import DriftingSuite, Forbidden, ShakyReader, books, study_o
 
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.forecast import forecast
+from recompact.attribution.forecast import forecast_draws
 from recompact.attribution.halving import Halving, rollouts
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.records import boundary_named, digest, outcomes_in, retry_left_out
@@ -221,18 +221,20 @@ async def test_the_forecast_asks_nobody_and_is_right_about_numbers(collected: Pa
     with Store.open(copied(collected, tmp_path)) as store:
         study_of(store, books(6), models={"reader": Forbidden(), "noter": Forbidden()})
         n = len(boundary_rows(store))
-        first = forecast(store, allocation_of(store, VerifyConfig()))
-        assert first.at_most.continuations == first.on_average.continuations == rollouts(n)
-        assert first.at_most.tokens > first.on_average.tokens > 0
+        first = forecast_draws(store, allocation_of(store, VerifyConfig()))
+        assert first.at_most is not None
+        assert first.at_most.units == first.expected.units == rollouts(n)
+        assert first.at_most.tokens > first.expected.tokens > 0
         await verify(study_of(store, books(6)))
         made = continuation_rows(store)
         assert len(made) == rollouts(n)
         used = sum(row.tokens for row in made)
-        assert 0.5 * used < first.on_average.tokens < 2 * used < 2 * first.at_most.tokens
-        again = forecast(store, allocation_of(store, VerifyConfig()))
-        assert (again.made, again.at_most.continuations) == (rollouts(n), 0)
-        racing = forecast(store, allocation_of(store, VerifyConfig(allocation="racing")))
-        assert racing.on_average.continuations <= racing.at_most.continuations
+        assert 0.5 * used < first.expected.tokens < 2 * used < 2 * first.at_most.tokens
+        again = forecast_draws(store, allocation_of(store, VerifyConfig()))
+        assert (again.done, again.expected.units) == (rollouts(n), 0)
+        racing = forecast_draws(store, allocation_of(store, VerifyConfig(allocation="racing")))
+        assert racing.at_most is not None
+        assert racing.expected.units <= racing.at_most.units
 
 
 async def test_tasks_that_are_not_collected_are_missed(collected: Path, tmp_path: Path) -> None:

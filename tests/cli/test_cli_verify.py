@@ -18,6 +18,7 @@ from commands import recompact, served
 from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, config_text
 
+from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
 from recompact.simulation.server import Server
 
@@ -134,11 +135,13 @@ def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path: Path, server: Server
     before = run.read_bytes()
     said = recompact("verify", config, "--dry-run")
     assert said.returncode == 0, said.stderr
-    assert "at most: " in said.stdout
-    assert "on average: " in said.stdout
     told = json.loads(recompact("verify", config, "--dry-run", "--draws", 3, "--json").stdout)
-    assert told["allocation"] == "uniform:3"
-    assert told["at_most"]["continuations"] == 6 * told["boundaries"]
+    with Store.read(run) as store:
+        boundaries = len(boundary_rows(store))
+    (work,) = told["works"]
+    assert work["expected"]["units"] == work["at_most"]["units"] == 6 * boundaries
+    assert 0 < work["expected"]["tokens"] <= work["at_most"]["tokens"]
+    assert set(work["expected"]["usage"]) == {"agent"}
     assert sum(server.received.values()) == asked
     assert run.read_bytes() == before
     with Store.read(run) as store:
@@ -150,7 +153,7 @@ def test_more_draws_use_those_that_are_there(tmp_path: Path, server: Server) -> 
     first = json.loads(recompact("verify", config, "--draws", 1, "--json").stdout)
     assert first["continuations"] == 2 * first["boundaries"]
     left = json.loads(recompact("verify", config, "--draws", 2, "--dry-run", "--json").stdout)
-    assert left["at_most"]["continuations"] == 2 * first["boundaries"]
+    assert left["works"][0]["expected"]["units"] == 2 * first["boundaries"]
     second = json.loads(recompact("verify", config, "--draws", 2, "--json").stdout)
     assert second["continuations"] == 4 * first["boundaries"]
     listed = json.loads(recompact("boundaries", tmp_path / "runs" / "books.db", "--json").stdout)
@@ -159,7 +162,7 @@ def test_more_draws_use_those_that_are_there(tmp_path: Path, server: Server) -> 
     assert both.returncode == 2
     wrong = recompact("verify", config, "--allocation", "guess")
     assert wrong.returncode == 2
-    assert "halving, uniform:N" in wrong.stderr
+    assert "halving, uniform, racing" in wrong.stderr
     assert "Traceback" not in wrong.stderr
 
 
@@ -240,7 +243,7 @@ def test_draws_beside_a_verification_go_by_its_own_settings(tmp_path: Path, serv
     assert told["further"]["control"] == 2 * told["boundaries"]
     first = json.loads(recompact("verify", config, "--draws", 1, "--json").stdout)
     planned = json.loads(recompact("verify", config, "--confirm", 1, "--dry-run", "--json").stdout)
-    assert planned["at_most"]["continuations"] == 0
+    assert planned["works"][0]["expected"]["units"] == 0
     for more in (["--confirm", 1, "--resample", 1], ["--control", "aa"]):
         later = json.loads(recompact("verify", config, *more, "--json").stdout)
         for key in ("allocation", "continuations", "digest"):

@@ -50,12 +50,12 @@ def acon_ut_locked(samples: Count = SAMPLES, step_ratio: Threshold | None = None
 def acon_utco(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """UT with its selection, then one round of compression maximisation; UT's winner is a candidate as well."""
     method = _method("acon-utco", lambda inputs: _utco(inputs, samples, step_ratio), "#8E6BBF")
-    return replace(method, reselects=True)
+    return replace(method, reselects=True, training_runs=2, selections=2)
 
 
 def _method(name: str, propose: Callable[[MethodInputs], Awaitable[Proposal]], color: str) -> Method:
     phases = ("baseline/", "feedback/", "analyse/", "compress/", "revise/acon-")
-    return Method(name, propose, phases=phases, cites="task", reasons=reasons, color=color)
+    return Method(name, propose, phases=phases, cites="task", reasons=reasons, color=color, training_runs=1)
 
 
 async def _utco(inputs: MethodInputs, samples: int, step_ratio: float | None) -> Proposal:

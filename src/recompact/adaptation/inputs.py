@@ -12,7 +12,7 @@ from recompact.adaptation.optimizer import optimizer_of
 from recompact.adaptation.selection import runs_of
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.bisection.cause import Cause
-from recompact.attribution.forecast import forecast
+from recompact.attribution.forecast import forecast_draws
 from recompact.attribution.registry import allocation_of
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.execution.executor import Unit
@@ -55,8 +55,8 @@ async def inputs_of(study: Study) -> MethodInputs:
         return (await bisect(study, boundaries)).causes.values()
 
     def expected_draws() -> int:
-        expected = forecast(study.store, allocation_of(study.store, study.config.verify))
-        return expected.made + expected.on_average.continuations
+        draws = forecast_draws(study.store, allocation_of(study.store, study.config.verify))
+        return draws.done + draws.expected.units
 
     return MethodInputs(
         template=study.template,

@@ -119,6 +119,8 @@ class Method:
     reasons: Callable[[Store], Mapping[str, Sequence[Reason]]] = lambda store: {}
     color: str | None = None  # in figures
     reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
+    training_runs: int = 0  # how often it runs every training task itself, for a forecast
+    selections: int = 1  # that it takes, with the last one
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories

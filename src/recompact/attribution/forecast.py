@@ -1,4 +1,4 @@
-"""What a verification will cost before it begins: continuations and tokens, at most and on average.
+"""What a verification will take before it begins: continuations and tokens, at most and on average.
 
 No model is asked: the allocation is played through with imagined outcomes. A PRE continuation is taken to be as long as
 the rest of its trajectory without the steps that repeat earlier ones, since those are mostly what compaction costs; a
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from random import Random
 from statistics import fmean
-from typing import Any
 
 from recompact.attribution.agenda import with_outcome
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.records import outcomes_in
 from recompact.attribution.verify import rest
+from recompact.engine.forecast import Amount, UsageByRole, Work, add_usage, scale_usage
 from recompact.engine.store.calls import first_agent_inputs
 from recompact.engine.store.runs import BoundaryRow, boundary_rows, trajectories
 from recompact.engine.store.store import Store
@@ -28,28 +28,7 @@ WORLDS = 5
 HARMFUL = 0.1  # the share of imagined boundaries that do harm
 
 
-@dataclass(frozen=True)
-class Amount:
-    """Continuations still to be made, and the tokens that they will use."""
-
-    continuations: int
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What is still to be done. `made` continuations are in the run already and cost nothing."""
-
-    boundaries: int
-    made: int
-    at_most: Amount
-    on_average: Amount
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def forecast(store: Store, allocation: Allocation) -> Forecast:
+def forecast_draws(store: Store, allocation: Allocation) -> Work:
     """Play the allocation through on what the run knows."""
     now = outcomes_in(store).outcomes
     step_limit, seed = store.metadata.step_limit, store.metadata.seed
@@ -60,23 +39,27 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
         for world in range(WORLDS)
     ]
 
-    def tokens(draw: Draw, steps: int) -> int:
+    def usage(draw: Draw, steps: int) -> UsageByRole:
         row = rows[draw.boundary]
         size = row.pre_tokens if draw.arm == "PRE" else row.post_tokens
-        return habits[row.unit].tokens(steps, size)
+        return habits[row.unit].usage(steps, size)
 
-    def usual(draw: Draw) -> int:
+    def usual(draw: Draw) -> UsageByRole:
         row = rows[draw.boundary]
-        return tokens(draw, habits[row.unit].length(draw, row))
+        return usage(draw, habits[row.unit].length(draw, row))
 
-    average = Amount(
-        round(fmean(len(world) for world in worlds)),
-        round(fmean(sum(map(usual, world)) for world in worlds)),
-    )
+    average = scale_usage(add_usage(usual(draw) for world in worlds for draw in world), 1 / WORLDS)
     longest = _all_draws(allocation, now) or max(worlds, key=len)
-    most = Amount(len(longest), sum(tokens(d, step_limit - rows[d.boundary].step) for d in longest))
+    most = add_usage(usage(draw, step_limit - rows[draw.boundary].step) for draw in longest)
     recorded = sum(len(o.pre) + len(o.post) for o in now.values())
-    return Forecast(len(now), recorded, most, average)
+    expected = Amount(round(fmean(len(world) for world in worlds)), average)
+    return Work("verify", "continuation", recorded, expected, Amount(len(longest), most))
+
+
+BASIS = (
+    "the collected trajectories; where the number of continuations depends on what comes out, on one boundary in ten"
+    " being harmful"
+)
 
 
 def _all_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
@@ -128,17 +111,19 @@ class _Habits:
     fixed: float  # tokens that every call sends
     turn: float  # tokens that a turn adds
     output: float  # tokens that the agent writes in a step
-    others: float  # tokens of models other than agent and compressor, for each of the agent's
+    others: UsageByRole  # of models other than agent and compressor, in the whole trajectory
+    agent: int  # tokens of the agent in the whole trajectory
 
     def length(self, draw: Draw, row: BoundaryRow) -> int:
         """About how many steps a continuation takes."""
         needed = max(1, sum(self.new[row.step :]))
         return needed if draw.arm == "PRE" else round((needed + rest(row)) / 2)
 
-    def tokens(self, steps: int, size: int) -> int:
-        """The tokens of a continuation that begins with a context of this size."""
-        sent = steps * (self.fixed + size + self.output) + self.turn * steps * (steps - 1) / 2
-        return round(sent * (1 + self.others))
+    def usage(self, steps: int, size: int) -> UsageByRole:
+        """What a continuation uses that begins with a context of this size; other models in proportion to the agent."""
+        sent, written = steps * (self.fixed + size) + self.turn * steps * (steps - 1) / 2, steps * self.output
+        own = Usage(round(sent), round(written), calls=steps)
+        return {"agent": own, **scale_usage(self.others, (sent + written) / max(1, self.agent))}
 
 
 def _habits(store: Store) -> dict[str, _Habits]:
@@ -146,14 +131,14 @@ def _habits(store: Store) -> dict[str, _Habits]:
     out = {}
     for row in trajectories(store):
         agent = row.usage.get("agent", Usage())
-        others = sum(used.total for role, used in row.usage.items() if role not in ("agent", "compressor"))
         turns = store.result(row.unit)["turns"]
         out[row.unit] = _Habits(
             new=_first_of_kind([_calls(store, turn[0]) for turn in turns]),
             fixed=first.get(row.unit, 0),
             turn=fmean([turn[2] for turn in turns] or [0]),
             output=agent.output / max(1, agent.calls),
-            others=others / max(1, agent.total),
+            others={role: used for role, used in row.usage.items() if role not in ("agent", "compressor")},
+            agent=agent.total,
         )
     return out
 

@@ -34,8 +34,9 @@ from recompact.adaptation.result import clause_json, section_changes
 from recompact.adaptation.revision import revise
 from recompact.audit.findings import ShownCall
 from recompact.audit.scoring import Assessment, RankedCompaction
-from recompact.engine.assembly import open_clients, price_of
+from recompact.engine.assembly import open_clients
 from recompact.engine.config import Config
+from recompact.engine.forecast import price_of
 from recompact.models.limits import Metered, Spending
 from recompact.models.secrets import scrubber
 from recompact.values.candidate import Candidate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
+from recompact.cli.forecasts import dry_run_option, print_forecast
 from recompact.cli.running import skip_option, this_command
 from recompact.values.texts import command_line
 
@@ -38,6 +40,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Redo this stage and those after it.")
 @click.option("--retry", is_flag=True, help="Play units again that were set aside.")
 @skip_option
+@dry_run_option
 @json_option
 def command(
     config: Path,
@@ -49,6 +52,7 @@ def command(
     begin: str | None,
     retry: bool,
     skip: tuple[str, ...],
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Adapt the compaction prompt: collect, verify, revise, select.
@@ -74,6 +78,15 @@ def command(
         loaded = replace(loaded, adapt=replace(loaded.adapt, method=method, options=options))
     chosen = method_in(loaded)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
+    if dry_run:
+        from recompact.attribution.registry import with_allocation
+        from recompact.evaluation.reproduction.forecast import forecast_adaptation
+
+        if allocation:
+            loaded = replace(loaded, verify=with_allocation(loaded.verify, allocation))
+        expected = asyncio.run(forecast_adaptation(loaded, chosen, path))
+        print_forecast(expected, loaded, path, "json" if as_json else "terminal")
+        return
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     if until == "select":
         check_directory(target, RESULT)  # before anything is paid for

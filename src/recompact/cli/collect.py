@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.forecasts import dry_run_option, print_forecast
 from recompact.cli.running import skip_option
 from recompact.values.texts import command_line
 
@@ -26,9 +28,16 @@ if TYPE_CHECKING:
 @click.option("--retry", is_flag=True, help="Play again what the environment broke, and units that were set aside.")
 @accept_option
 @skip_option
+@dry_run_option
 @json_option
 def command(
-    config: Path, run: str | None, retry: bool, accept_changes: bool, skip: tuple[str, ...], as_json: bool
+    config: Path,
+    run: str | None,
+    retry: bool,
+    accept_changes: bool,
+    skip: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Run the tasks of a suite once under a compressor and record every compaction.
 
@@ -42,6 +51,12 @@ def command(
 
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
+    if dry_run:
+        from recompact.evaluation.reproduction.forecast import forecast_collection
+
+        expected = asyncio.run(forecast_collection(loaded, path))
+        print_forecast(expected, loaded, path, "json" if as_json else "terminal")
+        return
     again = command_line("collect", config, *(["--run", run] if run else []))
     with open_run(path) as store:
         with ending_early(path, again):

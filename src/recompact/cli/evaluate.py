@@ -21,6 +21,7 @@ from recompact.cli.console import (
     run_option,
     say,
 )
+from recompact.cli.forecasts import dry_run_option, print_forecast
 from recompact.cli.running import skip_option, this_command
 from recompact.values.texts import command_line
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 @accept_option
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @skip_option
+@dry_run_option
 @json_option
 def command(
     configs: tuple[Path, ...],
@@ -76,6 +78,7 @@ def command(
     accept_changes: bool,
     form: Format,
     skip: tuple[str, ...],
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
@@ -101,6 +104,11 @@ def command(
         chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
         check_against(against, chosen)
         path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
+        if dry_run:
+            from recompact.evaluation.reproduction.forecast import forecast_evaluation
+
+            print_forecast(asyncio.run(forecast_evaluation(loaded, chosen, runs, path)), loaded, path, form)
+            continue
         with open_run(path) as store:
             with ending_early(path, again):
                 work = _evaluate(
@@ -120,7 +128,7 @@ def command(
         incomplete = incomplete or bool(unfinished)
     if incomplete:
         sys.exit(1)
-    if len(configs) > 1:
+    if len(configs) > 1 and not dry_run:
         print_by_model(paths, Path(), form, against, runs)
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.forecasts import print_forecast, table_of
 from recompact.cli.running import this_command
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
     from recompact.engine.config import Config
+    from recompact.engine.forecast import Forecast
     from recompact.evaluation.reproduction.experiments import Experiment, Setting
-    from recompact.evaluation.reproduction.forecast import Forecast
     from recompact.evaluation.reproduction.tables import PaperTable
     from recompact.values.tables import Format
 
@@ -76,7 +77,7 @@ def command(
     tables = chosen_tables(table, setting)
     experiments = join_experiments([experiment for each in tables for experiment in each.experiments(setting)])
     expected = asyncio.run(_forecast(setting, experiments))
-    _print_forecast(expected, form, only=dry_run)
+    _print_forecast(expected, config, place, form, only=dry_run)
     if dry_run:
         return
     _refuse_dear(expected, config, yes)
@@ -89,23 +90,23 @@ def command(
 
 async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:
     """Counts the tasks of the suite; no model is built, so no key is needed."""
-    from recompact.engine.assembly import open_suite
-    from recompact.evaluation.reproduction.forecast import forecast
+    from recompact.evaluation.evaluate import with_split
+    from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
 
-    episodes = open_suite(setting.config)
-    train, test = [len(await episodes.tasks(split)) for split in ("train", setting.test_split)]
-    return forecast(setting, experiments, min(train, setting.train or train), min(test, setting.test or test))
+    config = setting.config
+    splits = (("train", setting.train), (setting.test_split, setting.test))
+    train, test = [await number_of_tasks(with_split(config, split, limit), split) for split, limit in splits]
+    return await forecast_reproduction(setting, experiments, train, test)
 
 
-def _print_forecast(expected: Forecast, form: Format, only: bool) -> None:
+def _print_forecast(expected: Forecast, config: Config, place: Path, form: Format, only: bool) -> None:
     """Before the work: on standard error, unless it is all that was asked for."""
-    from recompact.evaluation.reproduction.forecast import forecast_table
     from recompact.values.tables import render
 
     if only:
-        print_tables([forecast_table(expected)], form)
+        print_forecast(expected, config, place, form)
     else:
-        click.echo(render(forecast_table(expected), "terminal"), err=True)
+        click.echo(render(table_of(expected, config, place), "terminal"), err=True)
 
 
 def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:

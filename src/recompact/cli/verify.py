@@ -12,12 +12,12 @@ import click
 
 from recompact.attribution.registry import allocation_names
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
+from recompact.cli.forecasts import dry_run_option, print_forecast
 from recompact.cli.running import skip_option, this_command
 from recompact.values.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
-    from recompact.attribution.forecast import Forecast
     from recompact.attribution.statement import Statement
     from recompact.engine.config import Config
     from recompact.engine.execution.scheduler import UnfinishedUnit
@@ -36,7 +36,7 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")
 @click.option("--confirm", type=click.IntRange(min=1), help="Then N fresh pairs at each retained boundary.")
 @click.option("--resample", type=click.IntRange(min=1), help="Then N POST draws there, each with a fresh summary.")
-@click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
+@dry_run_option
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
 @click.option("--retry", is_flag=True, help="Retry boundaries that were left out because their environment broke.")
 @skip_option
@@ -66,6 +66,7 @@ def command(
     from recompact.engine.config_parser import load_config
     from recompact.engine.store.runs import open_run
     from recompact.engine.store.store import Store
+    from recompact.evaluation.reproduction.forecast import forecast_verification
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
@@ -77,7 +78,7 @@ def command(
     if dry_run:
         with Store.read(path) as store:
             config = _verifying(store, config, chosen, beside)
-            _print_forecast(_forecast(store, config), config, as_json)
+            print_forecast(forecast_verification(config, store), config, path, "json" if as_json else "terminal")
         return
     again = this_command()
     with open_run(path) as store:
@@ -140,13 +141,6 @@ def _verifying(store: Store, config: Config, allocation: str | None, beside: boo
     return replace(config, verify=settings_of(store, config.verify)) if beside else config
 
 
-def _forecast(store: Store, config: Config) -> Forecast:
-    from recompact.attribution.forecast import forecast
-    from recompact.attribution.registry import allocation_of
-
-    return forecast(store, allocation_of(store, config.verify))
-
-
 _Broken = dict[str, Mapping["BoundaryId", str]]
 """The boundaries whose environment broke draws beside the verification, with the reasons, by the draws' purpose."""
 
@@ -159,10 +153,11 @@ async def _verify(
     from recompact.attribution.verify import verify
     from recompact.cli.progress import watch
     from recompact.engine.assembly import open_study
+    from recompact.evaluation.reproduction.forecast import forecast_verification
 
     async with open_study(config, store, skip=skip) as study:
-        expected = _forecast(store, config)
-        floor = expected.made + expected.on_average.continuations
+        (work,) = forecast_verification(config, store).works
+        floor = work.done + work.expected.units
         with watch(study, "verify", quiet=quiet, floor=floor) as shown:
             retained, broken = [each.id for each in (await verify(shown, partial=partial)).retained], {}
             if confirm := further["confirm"]:
@@ -285,19 +280,3 @@ def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) ->
     if not summary["simulated"]:  # there is no server that could have a cache
         say(cache_sentence(cache, "continue", "control", "confirm", "resample"))
     say(f"Look at them: {command_line('boundaries', store.path)}")
-
-
-def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:
-    if as_json:
-        print_json({"allocation": config.verify.allocation, **forecast.to_json()})
-        return
-    click.echo(
-        f"{quantity(forecast.boundaries, 'boundary')}, {config.verify.allocation};"
-        f" {quantity(forecast.made, 'continuation')} {'is' if forecast.made == 1 else 'are'} there."
-    )
-    for word, amount in (("at most", forecast.at_most), ("on average", forecast.on_average)):
-        click.echo(f"{word:>10}: {quantity(amount.continuations, 'continuation')}, {amount.tokens / 1e6:.2f}M tokens")
-    click.echo(
-        "Nothing was run. Tokens are estimated from the collected trajectories; where the number of continuations"
-    )
-    click.echo("depends on what comes out, the average supposes that one boundary in ten is harmful.")

@@ -21,6 +21,7 @@ from recompact.compressors.registry import compressor_kind, load_compressor
 from recompact.engine.config import Config, ConfigError, ModelConfig, config_hash, differences
 from recompact.engine.config_parser import load_config, unknown_models
 from recompact.engine.execution.executor import InProcess
+from recompact.engine.forecast import price_of
 from recompact.engine.store.connection import LOCK
 from recompact.engine.store.plan import RecordedProgress
 from recompact.engine.store.runs import note_config, open_run, run_path
@@ -300,13 +301,6 @@ def _run_file(config: Config, run: Path | str | None) -> Path:
         return run
     name = run if run is not None or config.file is None else config.file.stem
     return run_path(str(name), config.directory / config.run.directory)
-
-
-def price_of(settings: ModelConfig | None) -> Price:
-    """What a model costs by its table in the config; nothing where it has none."""
-    if settings is None:
-        return Price()
-    return Price(settings.price.input, settings.price.output, settings.price.cached)
 
 
 def _describe(thing: Any) -> str:

@@ -60,7 +60,7 @@ def test_a_dry_run_makes_nothing_and_needs_no_key(config: Path) -> None:
     result = recompact("reproduce", "main", "--config", str(config), "--dry-run")
     assert result.returncode == 0, result.stderr
     assert "adapt-prefix" in result.stdout
-    assert "by the prices of the config" in result.stdout
+    assert "Money: about" in result.stdout
     assert not config.with_name("mine-reproduce").exists()
     dear = recompact("reproduce", "main", "--config", str(config))
     assert dear.returncode == 2

@@ -1,19 +1,25 @@
-"""What a reproduction will take, before it begins: each run's trajectories, calls, tokens and money, asking no model.
-
-The length and cost of a trajectory are taken from the runs that already exist, else from what the paper prints for the
-benchmark, else assumed; the forecast says which.
-"""
+"""What commands and reproductions will take, before they begin. No real model is asked, and a benchmark whose size the
+paper prints need not be installed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from random import Random
 
+from recompact.adaptation.method import Method
+from recompact.adaptation.registry import load_method
+from recompact.attribution.allocation import Allocation, RunFacts
+from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws
+from recompact.attribution.registry import allocation_named, allocation_of
+from recompact.engine.assembly import open_suite
 from recompact.engine.config import Config
-from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.forecast import Amount, Forecast, Work, priced, scale_usage
+from recompact.engine.store.calls import pace_of
+from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.arms import Arm
 from recompact.evaluation.reproduction.experiments import (
     DRAWS,
     Adaptations,
@@ -23,184 +29,164 @@ from recompact.evaluation.reproduction.experiments import (
     Setting,
     Windows,
 )
-from recompact.evaluation.reproduction.paper import arm_figures, benchmark
-from recompact.models.limits import Price
+from recompact.evaluation.reproduction.habits import Habits, habits_of
+from recompact.evaluation.reproduction.paper import benchmark
 from recompact.values.chat import Usage
-from recompact.values.tables import Number, Row, Table, columns
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
-HALVING = 3.5  # continuations that halving spends on a boundary
 CONTINUATION = 0.7  # of a trajectory's tokens: the mean that follows from the paper's table of costs
-OUTPUT = 0.05  # of all tokens, where nothing is known
-ENOUGH = 5  # trajectories needed before a run's own habits count
+EVIDENCE = 0.25  # of [adapt] evidence_tokens: what a diagnosis is usually shown
+CALLS = 3  # to the optimizer for one candidate
 
 
-@dataclass(frozen=True)
-class Habits:
-    """An average trajectory with compaction, and where its figures come from."""
-
-    steps: float
-    tokens: float
-    compactions: float
-    output: float  # share of the tokens
-    basis: str
-
-
-@dataclass(frozen=True)
-class Amount:
-    """What one run takes in total, and how much of it is done."""
-
-    run: str
-    trajectories: int
-    continuations: int
-    done: float  # share
-    calls: int
-    tokens: int
-
-    @property
-    def tokens_to_come(self) -> int:
-        return round(self.tokens * (1 - self.done))
+async def number_of_tasks(config: Config, split: str) -> int:
+    """How many tasks a config runs. Where the suite is not installed, the paper's number for it stands in."""
+    chosen = config.suite
+    if chosen.tasks:
+        return min(len(chosen.tasks), chosen.limit or len(chosen.tasks))
+    known = benchmark(chosen.use)
+    try:
+        number = len(await open_suite(config).tasks(split))
+    except InputError:
+        if known is None or chosen.use != known.name:
+            raise
+        number = known.train if split == "train" else known.test
+    return min(number, chosen.limit or number)
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """All runs of a reproduction."""
-
-    amounts: tuple[Amount, ...]
-    habits: Habits
-    price: Price
-
-    @property
-    def tokens(self) -> int:
-        """Still to be spent."""
-        return sum(amount.tokens_to_come for amount in self.amounts)
-
-    @property
-    def money(self) -> float | None:
-        """Their cost, if the config has prices; nothing is assumed to be cached."""
-        if not (self.price.input or self.price.output):
-            return None
-        output = round(self.tokens * self.habits.output)
-        return self.price.of(Usage(input=self.tokens - output, output=output))
+async def forecast_collection(config: Config, run: Path) -> Forecast:
+    """`collect`."""
+    habits = await habits_of(config, [run])
+    tasks = await number_of_tasks(config, config.suite.split)
+    return _forecast([_trajectories("collect", habits, tasks, _finished(run, "collect/"))], habits, config)
 
 
-def forecast(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
-    """Forecast these experiments, with `train` tasks to adapt on and `test` to evaluate on."""
-    habits = _measured_habits(setting) or _published_habits(setting.config) or _assumed_habits(setting.config)
-    amounts = tuple(_amount(setting, experiment, habits, train, test) for experiment in experiments)
-    settings = setting.config.models.get(setting.config.agent.model)
-    price = Price(settings.price.input, settings.price.output, settings.price.cached) if settings else Price()
-    return Forecast(amounts, habits, price)
+def forecast_verification(config: Config, store: Store) -> Forecast:
+    """`verify`, for a run that was collected."""
+    work = forecast_draws(store, allocation_of(store, config.verify))
+    pace = pace_of(store, config.agent.model)
+    seconds = pace.call + pace.pause if pace.call else None
+    return priced(Forecast((work,), BASIS, seconds=seconds), config)
 
 
-def _amount(setting: Setting, experiment: Experiment, habits: Habits, train: int, test: int) -> Amount:
-    whole, continuations = _counts(setting, experiment, habits, train, test)
-    weight = whole + CONTINUATION * continuations
-    return Amount(
-        experiment.name,
-        whole,
-        continuations,
-        _share_done(setting.path(experiment.name), weight),
-        round(weight * habits.steps + whole * habits.compactions),
-        round(weight * habits.tokens),
-    )
+async def forecast_adaptation(config: Config, method: Method, run: Path) -> Forecast:
+    """`adapt`: all that is still to be done of its steps."""
+    habits = await habits_of(config, [run])
+    tasks = await number_of_tasks(config, config.suite.split)
+    settings = config.adapt
+    works = [_trajectories("collect", habits, tasks, _finished(run, "collect/"))]
+    if method.needs_effects:
+        works.append(_verification(config, run, habits, tasks))
+    own = method.training_runs * tasks
+    if own:
+        works.append(_trajectories(method.name, habits, own))
+    if method.asks_optimizer:
+        works.append(_questions(config, method, habits, tasks))
+    fit = (1 + settings.candidates) * min(settings.fit_tasks, tasks) * settings.fit_runs
+    works.append(_trajectories("select", habits, method.selections * fit, _finished(run, "select/")))
+    return _forecast(works, habits, config)
+
+
+async def forecast_evaluation(config: Config, arms: Sequence[Arm], runs: int, run: Path) -> Forecast:
+    """`evaluate`; what an arm without compaction saves and spends is not told apart."""
+    habits = await habits_of(config, [run])
+    tasks = await number_of_tasks(config, config.suite.split)
+    done = _finished(run, "evaluate/")
+    return _forecast([_trajectories("evaluate", habits, len(arms) * tasks * runs, done)], habits, config)
+
+
+async def forecast_reproduction(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
+    """These experiments, with `train` tasks to adapt on and `test` to evaluate on."""
+    habits = await habits_of(setting.config, sorted(setting.directory.glob("*.db")))
+    works: list[Work] = []
+    for each in experiments:
+        whole, continuations = _counts(setting, each, habits, train, test)
+        path = setting.path(each.name)
+        works.append(_trajectories(each.name, habits, whole, _finished(path, kind="trajectory")))
+        if continuations:
+            done = _finished(path, kind="continuation")
+            works.append(_continuations(f"{each.name}, draws", habits, continuations, done))
+    return _forecast(works, habits, setting.config)
 
 
 def _counts(setting: Setting, experiment: Experiment, habits: Habits, train: int, test: int) -> tuple[int, int]:
     """Trajectories and continuations."""
-    boundaries = train * habits.compactions
+    boundaries = round(train * habits.compactions)
     match experiment:
         case Adaptations(_, methods):
             settings = setting.config.adapt
-            selection = settings.candidates * min(settings.fit_tasks, train) * settings.fit_runs
-            acon = any(method.startswith("acon") for method in methods)
-            whole = train + acon * train + len(methods) * selection + ("acon-utco" in methods) * (train + selection)
-            return whole, round(HALVING * boundaries) if "pair" in methods else 0
+            selection = (1 + settings.candidates) * min(settings.fit_tasks, train) * settings.fit_runs
+            chosen = [load_method(method) for method in methods]
+            own = max(method.training_runs for method in chosen)  # methods share the runs that several need
+            whole = train + own * train + sum(method.selections for method in chosen) * selection
+            draws = imagined_draws(allocation_named(setting.config.verify), boundaries)
+            return whole, draws * any(method.needs_effects for method in chosen)
         case Evaluation():
             arms = len(experiment.unscoped()) + len(setting.scopes) * (1 + len(experiment.methods))
             return arms * test * setting.runs, 0
         case Windows():
             return (1 + len(experiment.budgets(setting))) * train * setting.runs, 0
         case Diagnostics():
-            return train, round(2 * DRAWS * boundaries)
+            return train, 2 * DRAWS * boundaries
 
 
-def _share_done(path: Path, weight: float) -> float:
-    """The share of a run that is done, at most all of it."""
-    if not path.is_file() or not weight:
-        return 0.0
-    with Store.read(path) as store:
-        kinds = [len(store.finished(kind)) for kind in ("trajectory", "continuation")]
-    return min(1.0, (kinds[0] + CONTINUATION * kinds[1]) / weight)
+def imagined_draws(allocation: Allocation, boundaries: int, steps: float = 15.0) -> int:
+    """How many draws an allocation takes for so many boundaries, of which one in ten is harmful."""
+    chance = Random("forecast")
+    ids = [BoundaryId(f"collect/{n}", 1) for n in range(boundaries)]
+    harmful = {id for id in ids if chance.random() < HARMFUL}
+
+    def outcome(draw: Draw) -> Outcome:
+        hurt = draw.arm == "POST" and draw.boundary in harmful
+        return Outcome(float(chance.random() < (0.2 if hurt else 0.8)), max(1, round(chance.gauss(steps, 2.5))))
+
+    return len(draws_of(allocation, {id: Outcomes() for id in ids}, outcome))
 
 
-def _measured_habits(setting: Setting) -> Habits | None:
-    """From the runs of this reproduction."""
-    rows: list[TrajectoryRow] = []
-    for path in sorted(setting.directory.glob("*.db")):
-        with Store.read(path) as store:
-            rows += [row for phase in ("collect", "evaluate") for row in trajectories(store, phase=phase)]
-    compacted = [row for row in rows if row.compactions]
-    if len(compacted) < ENOUGH:
-        return None
-    spent = [sum(usage.total for usage in row.usage.values()) for row in compacted]
-    output = sum(usage.output for row in compacted for usage in row.usage.values())
-    basis = f"{len(compacted)} trajectories of these runs"
-    compactions = fmean(row.compactions for row in compacted)
-    return Habits(fmean(row.steps for row in compacted), fmean(spent), compactions, output / max(1, sum(spent)), basis)
+def _verification(config: Config, run: Path, habits: Habits, tasks: int) -> Work:
+    if run.is_file():
+        with Store.read(run) as store:
+            if store.metadata.identity and boundary_rows(store):
+                return forecast_draws(store, allocation_of(store, config.verify))
+    facts = RunFacts(config.run.seed, config.run.step_limit)
+    allocation = allocation_named(config.verify, facts, config.directory)
+    return _continuations("verify", habits, imagined_draws(allocation, round(tasks * habits.compactions)), 0)
 
 
-def _published_habits(config: Config) -> Habits | None:
-    """From the paper's figures. Steps times the peak comes within a fifth of the totals that it gives."""
-    known = benchmark(config.suite.use)
-    figures = arm_figures(known.name, "prompting", config.compressor.scope) if known else {}
-    if known is None or not figures or config.suite.use != known.name:
-        return None
-    boundaries = known.of("cost", config.compressor.scope, "boundaries")
-    compactions = boundaries / known.train if boundaries else 2.5
-    tokens = 1000 * figures.get("tokens", figures["steps"] * figures["peak"])
-    return Habits(figures["steps"], tokens, compactions, OUTPUT, f"the paper's figures for {known.title}")
+def _trajectories(name: str, habits: Habits, number: int, done: int = 0) -> Work:
+    missing = max(0, number - done)
+    return Work(name, "trajectory", min(done, number), Amount(missing, scale_usage(habits.usage, missing)))
 
 
-def _assumed_habits(config: Config) -> Habits:
-    """Half the steps that are allowed, and contexts of twice the budget."""
-    steps = config.run.step_limit / 2
-    tokens = steps * 2 * config.compressor.budget
-    return Habits(steps, tokens, 2.5, OUTPUT, "assumptions: half the step limit, contexts of twice the budget")
+def _continuations(name: str, habits: Habits, number: int, done: int) -> Work:
+    missing = max(0, number - done)
+    alone = {role: usage for role, usage in habits.usage.items() if role != "compressor"}
+    usage = scale_usage(alone, missing * CONTINUATION * habits.tokens / max(1, Amount(1, alone).tokens))
+    return Work(name, "continuation", min(done, number), Amount(missing, usage))
 
 
-def forecast_table(forecast: Forecast) -> Table:
-    """One row for each run."""
-    rows: Iterable[Row] = [
-        (
-            amount.run,
-            amount.trajectories,
-            amount.continuations or None,
-            Number(100 * amount.done, 0),
-            amount.calls,
-            Number(amount.tokens / 1e6, 2),
-            Number(amount.tokens_to_come / 1e6, 2),
-        )
-        for amount in forecast.amounts
-    ]
-    habits, money = forecast.habits, forecast.money
-    price = f"about {money:,.2f} by the prices of the config, nothing cached" if money is not None else "unknown: the"
-    price += "" if money is not None else " config gives no price"
-    notes = (
-        f"Still to come: about {forecast.tokens / 1e6:,.1f} million tokens; money: {price}.",
-        f"Within a factor of two at best, from {habits.basis}: {habits.steps:.0f} steps,"
-        f" {habits.tokens / 1000:,.0f} thousand tokens and {habits.compactions:.1f} compactions a trajectory. The"
-        " optimizer's own calls, and a simulated user's or a judge's, are not counted.",
+def _questions(config: Config, method: Method, habits: Habits, tasks: int) -> Work:
+    """What the optimizer is asked: about each harmful compaction, or each task, and for each candidate."""
+    settings = config.adapt
+    about = HARMFUL * tasks * habits.compactions if method.needs_effects else tasks / 2
+    calls = round(about + CALLS * settings.candidates)
+    usage = {"optimizer": Usage(round(calls * EVIDENCE * settings.evidence_tokens), 1_000 * calls, calls=calls)}
+    return Work("revise", "question", 0, Amount(calls, usage))
+
+
+def _finished(run: Path, beginning: str = "", kind: str = "trajectory") -> int:
+    if not run.is_file():
+        return 0
+    with Store.read(run) as store:
+        return sum(name.startswith(beginning) for name in store.finished(kind))
+
+
+def _forecast(works: Sequence[Work], habits: Habits, config: Config) -> Forecast:
+    return priced(Forecast(tuple(works), _basis(habits), seconds=habits.seconds), config)
+
+
+def _basis(habits: Habits) -> str:
+    return (
+        f"{habits.basis}: {habits.steps:.0f} steps, {habits.tokens / 1000:,.0f} thousand tokens and"
+        f" {habits.compactions:.1f} compactions a trajectory"
     )
-    heads = columns(
-        "run",
-        "trajectories",
-        "continuations",
-        "done",
-        "calls",
-        "tokens",
-        "to_come",
-        done="done, %",
-        tokens="M tokens",
-        to_come="still to come",
-    )
-    return Table("What this takes", heads, tuple(rows), notes)
