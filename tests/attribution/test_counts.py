@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from attribution_support import outcomes, random_pool
+from scipy import stats
 
 from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
@@ -40,7 +41,6 @@ def test_a_compaction_that_clearly_helped_is_longer_and_not_harmful() -> None:
 
 
 def test_coupling_beside_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
     effects = list(effects_of(random_pool(80, 3, seed=6)).values())
     theirs = stats.spearmanr([e.hazard for e in effects], [e.burden for e in effects]).statistic
     assert coupling(effects) == pytest.approx(float(theirs))

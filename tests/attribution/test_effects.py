@@ -28,7 +28,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published_prior
+from recompact.attribution.prior import PUBLISHED, SUCCESS_PRIOR, cells, published_prior
 from recompact.attribution.racing import Racing
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
@@ -173,9 +173,9 @@ class TestPosterior:
         chance = Random(11)
         predicted, true = [], []
         for _ in range(4000):
-            p = q = chance.choices(RATES, published_prior().rates)[0]
+            p = q = chance.choices(cells().rates.tolist(), published_prior().rates.tolist())[0]
             if chance.random() < published_prior().changed:
-                q = chance.choices(RATES, published_prior().rates)[0]
+                q = chance.choices(cells().rates.tolist(), published_prior().rates.tolist())[0]
             pre, post = ([float(chance.random() < rate) for _ in range(3)] for rate in (p, q))
             predicted.append(probability_hazard(pre, post, 0.5))
             true.append(p - q >= 0.5)
@@ -188,7 +188,7 @@ class TestPosterior:
         chance = Random(12)
         predicted, true = [], []
         for _ in range(3000):
-            added = chance.choices(BURDENS, published_prior().burdens)[0]
+            added = chance.choices(cells().burdens.tolist(), published_prior().burdens.tolist())[0]
             error = published_prior().variance ** 0.5
             pre, post = ([round(chance.gauss(mean, error)) for _ in range(3)] for mean in (20, 20 + added))
             predicted.append(probability_burden(pre, post, 5.0))

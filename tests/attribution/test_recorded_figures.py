@@ -30,7 +30,7 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.identity import TaskRuns, check_identity
 from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import doubt_after, probability_harmful
-from recompact.attribution.prior import BURDENS, RATES, Prior, Tilt, learn_priors, published_prior, tilt_prior
+from recompact.attribution.prior import Prior, Tilt, cells, learn_priors, published_prior, tilt_prior
 from recompact.attribution.racing import Racing
 from recompact.attribution.savings import token_report
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
@@ -66,9 +66,9 @@ ALLOCATIONS: Sequence[Allocation] = (
 
 
 def of_prior(prior: Prior) -> list[float]:
-    mean = sum(weight * rate for weight, rate in zip(prior.rates, RATES, strict=True))
-    added = sum(weight * steps for weight, steps in zip(prior.burdens, BURDENS, strict=True))
-    severe = sum(weight for weight, steps in zip(prior.burdens, BURDENS, strict=True) if steps >= 5)
+    steps = cells().burdens
+    mean, added = float(prior.rates @ cells().rates), float(prior.burdens @ steps)
+    severe = float(prior.burdens[steps >= 5].sum())
     return [mean, added, severe, prior.changed, prior.variance]
 
 

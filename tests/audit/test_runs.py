@@ -159,7 +159,7 @@ def test_no_tilt_is_the_prior_itself() -> None:
     assert tilt_prior(published_prior(), UNTILTED) is published_prior()
     halved = tilt_prior(published_prior(), Tilt(burden=0.5))
     assert sum(halved.burdens) == pytest.approx(1)
-    assert halved.rates == published_prior().rates
+    assert halved.rates is published_prior().rates
 
 
 def test_a_file_that_is_no_run_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy
 import pytest
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
@@ -34,7 +35,6 @@ def test_tasks_stay_together() -> None:
 
 
 def test_the_intervals_beside_numpy() -> None:
-    numpy = pytest.importorskip("numpy")
     chance = Random("recovery")
     full, before, after = ("".join(str(int(chance.random() < p)) for _ in range(90)) for p in (0.9, 0.6, 0.8))
     found = recovery(arm("none", full), arm("prompting", before), arm("pair", after))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from commands import Done, recompact
 from evaluation_support import reference_runs
@@ -201,7 +202,6 @@ def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(tmp_path: Path, evalua
 
 def test_every_figure_of_the_table_comes_from_the_rows(evaluated: tuple[Path, Done]) -> None:
     """Recomputed with numpy from what `show` lists, row by row."""
-    numpy = pytest.importorskip("numpy")
     run = evaluated[0].parent / "runs" / "small-evaluate.db"
     rows = json.loads(recompact("show", run, "--json").stdout)["rows"]
     figures: dict[str, Callable[[Any], float]] = {

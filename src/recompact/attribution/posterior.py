@@ -11,20 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING
 
 from recompact.attribution.prior import (
-    BURDEN_CELLS,
     DISPERSION,
     DISPERSION_DRAWS,
-    RATES,
     Prior,
     apart,
     burden_likelihood,
+    cells,
     likelihood,
     published_prior,
 )
 from recompact.values.outcome import ContinuationArm, Outcomes
 from recompact.values.stats import CONFIDENCE, Estimate, newcombe, wilson
+
+if TYPE_CHECKING:
+    from recompact.values.stats import Array
+
+    Number = float | Array
 
 
 @dataclass(frozen=True)
@@ -137,13 +142,11 @@ def _hazard(prior: Prior, pre_won: int, pre_lost: int, post_won: int, post_lost:
     Without this, a failure after the compaction could be so much better evidence for an agent that fails anyway
     than for a loss that the latter became less probable.
     """
-    state = _Rates.after(prior, pre_won, pre_lost, post_won, post_lost)
-    own = prior.changed * apart(state.pre, state.post, threshold) / (state.same + state.changed)
-    if pre_won:
-        own = max(own, _hazard(prior, pre_won - 1, pre_lost + 1, post_won, post_lost, threshold))
-    if post_lost:
-        own = max(own, _hazard(prior, pre_won, pre_lost, post_won + 1, post_lost - 1, threshold))
-    return own
+    import numpy as np
+
+    won, lost = np.arange(pre_won + 1)[:, None, None], np.arange(post_lost + 1)[:, None]
+    state = _Rates.after(prior, won, pre_won + pre_lost - won, post_won + post_lost - lost, lost)
+    return float((prior.changed * apart(state.pre, state.post, threshold) / (state.same + state.changed)).max())
 
 
 @dataclass(frozen=True)
@@ -151,34 +154,31 @@ class _Rates:
     """Unnormalised posterior weights of the success rates: of each arm by itself, and of both being one."""
 
     prior: Prior
-    pre: tuple[float, ...]
-    post: tuple[float, ...]
-    both: tuple[float, ...]
+    pre: Array
+    post: Array
+    both: Array
 
     @staticmethod
-    def after(prior: Prior, pre_won: float, pre_lost: float, post_won: float, post_lost: float) -> _Rates:
+    def after(prior: Prior, pre_won: Number, pre_lost: Number, post_won: Number, post_lost: Number) -> _Rates:
         after = likelihood(post_won, post_lost)
-        pre = tuple(w * x for w, x in zip(prior.rates, likelihood(pre_won, pre_lost), strict=True))
-        post = tuple(w * x for w, x in zip(prior.rates, after, strict=True))
-        return _Rates(prior, pre, post, tuple(w * x for w, x in zip(pre, after, strict=True)))
+        pre = prior.rates * likelihood(pre_won, pre_lost)
+        return _Rates(prior, pre, prior.rates * after, pre * after)
 
     @property
-    def same(self) -> float:
-        return (1 - self.prior.changed) * sum(self.both)
+    def same(self) -> Array:
+        return (1 - self.prior.changed) * self.both.sum(-1)
 
     @property
-    def changed(self) -> float:
-        return self.prior.changed * sum(self.pre) * sum(self.post)
+    def changed(self) -> Array:
+        return self.prior.changed * self.pre.sum(-1) * self.post.sum(-1)
 
     def success(self, arm: ContinuationArm) -> float:
         """The probability that the next draw of an arm succeeds."""
-        same = (1 - self.prior.changed) * _first_moment(self.both)
+        rates = cells().rates
+        same = (1 - self.prior.changed) * (self.both * rates).sum(-1)
         own, other = (self.pre, self.post) if arm == "PRE" else (self.post, self.pre)
-        return (same + self.prior.changed * _first_moment(own) * sum(other)) / (self.same + self.changed)
-
-
-def _first_moment(weights: Sequence[float]) -> float:
-    return sum(weight * rate for weight, rate in zip(weights, RATES, strict=True))
+        changed = self.prior.changed * (own * rates).sum(-1) * other.sum(-1)
+        return float((same + changed) / (self.same + self.changed))
 
 
 def doubt_after(
@@ -221,10 +221,10 @@ def probability_burden(
 @lru_cache(maxsize=65536)
 def _burden(prior: Prior, estimate: float, pre: int, post: int, threshold: float) -> float:
     after = burden_likelihood(estimate, pre, post, prior.variance)
-    return _above([w * x for w, x in zip(prior.burdens, after, strict=True)], threshold)
+    return _above(prior.burdens * after, threshold)
 
 
-def _above(weights: Sequence[float], threshold: float) -> float:
+def _above(weights: Array, threshold: float) -> float:
     """The share of the weights at or above a number of steps; a cell that it divides counts in part."""
-    shares = (max(0.0, min(1.0, (high - threshold) / (high - low))) for low, high in BURDEN_CELLS)
-    return sum(weight * share for weight, share in zip(weights, shares, strict=True)) / sum(weights)
+    low, high = cells().edges[:-1], cells().edges[1:]
+    return float((weights * ((high - threshold) / (high - low)).clip(0.0, 1.0)).sum() / weights.sum())

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from recompact.models.journal import seed_of
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
-from recompact.values.stats import beta_cdf, t_cdf, t_quantile
+
+if TYPE_CHECKING:
+    from recompact.values.stats import Array
 
 BOUNDARIES = (197, 211, 200)  # of the m = 9 diagnostics: AppWorld, OfficeBench, tau2 retail
 PUBLISHED = sum(BOUNDARIES)
@@ -33,14 +35,30 @@ LENGTH = 17.0  # mean steps with the initial prompt on AppWorld
 
 FOLDS = 5
 ROUNDS = 10  # of EM; from a start that is worth a benchmark there is not far to go
-_CELLS = 50
-RATES = tuple((2 * n + 1) / (2 * _CELLS) for n in range(_CELLS))
-"""Success rates in cells of 2 %: no agent is taken to be surer than 99 %."""
-_EDGES = tuple(5 * math.sinh(n / 12) / math.sinh(1) for n in range(-42, 43))
-BURDEN_CELLS = tuple(pairwise(_EDGES))
-"""Added steps in cells that widen on both sides, up to 70; 0 and 5 are edges."""
-_SEVERE = 42 + 12  # the edge at 5
-BURDENS = tuple((low + high) / 2 for low, high in BURDEN_CELLS)
+_CELLS = 50  # of success rates, 2 % each
+_WIDENING = 42  # cells of added steps on either side of zero
+_SEVERE = 12  # of those on the upper side lie below 5
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells that weights are summed over."""
+
+    rates: Array  # success rates, at the middle of each cell: no agent is taken to be surer than 99 %
+    edges: Array  # of added steps, widening on both sides, up to 70; 0 and 5 are among them
+
+    @property
+    def burdens(self) -> Array:
+        """Added steps at the middle of each cell."""
+        return (self.edges[:-1] + self.edges[1:]) / 2
+
+
+@cache
+def cells() -> Cells:
+    import numpy as np
+
+    edges = np.sinh(np.arange(-_WIDENING, _WIDENING + 1) / _SEVERE)
+    return Cells(np.arange(1, 2 * _CELLS, 2) / (2 * _CELLS), 5 * edges / edges[_WIDENING + _SEVERE])
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +66,9 @@ class Prior:
     """Weights of success rates and of added steps, the share of compactions that change the success rate (to another
     one with the same weights), and the variance of the length of one continuation."""
 
-    rates: tuple[float, ...]
+    rates: Array
     changed: float
-    burdens: tuple[float, ...]
+    burdens: Array
     variance: float
 
 
@@ -63,13 +81,15 @@ def published_prior() -> Prior:
     Beta(0.39, 0.076). The share of compactions that change the rate is such that H >= 0.5 has its published
     share. B is a Student t through the published shares of B > 0 and B >= 5.
     """
-    below = [beta_cdf(n / _CELLS, *SUCCESS_PRIOR) for n in range(_CELLS + 1)]
-    rates = tuple(high - low for low, high in pairwise(below))
-    at_zero, at_five = (t_quantile(1 - share, BURDEN_FREEDOM) for share in (ANY_BURDEN, SEVERE_BURDEN))
+    import numpy as np
+    from scipy.special import betainc, stdtr, stdtrit
+
+    rates = np.diff(betainc(*SUCCESS_PRIOR, np.arange(_CELLS + 1) / _CELLS))
+    at_zero, at_five = stdtrit(BURDEN_FREEDOM, [1 - ANY_BURDEN, 1 - SEVERE_BURDEN])
     scale = 5 / (at_five - at_zero)
-    inner = [t_cdf(edge / scale + at_zero, BURDEN_FREEDOM) for edge in _EDGES[1:-1]]
-    burdens = tuple(high - low for low, high in zip([0.0, *inner], [*inner, 1.0], strict=True))
-    return Prior(rates, SEVERE_HAZARD / apart(rates, rates, 0.5), burdens, DISPERSION * LENGTH)
+    inner = stdtr(BURDEN_FREEDOM, cells().edges[1:-1] / scale + at_zero)
+    burdens = np.diff(inner, prepend=0.0, append=1.0)
+    return Prior(rates, SEVERE_HAZARD / float(apart(rates, rates, 0.5)), burdens, DISPERSION * LENGTH)
 
 
 @dataclass(frozen=True)
@@ -89,26 +109,20 @@ def tilt_prior(prior: Prior, tilt: Tilt) -> Prior:
     if tilt == UNTILTED:
         return prior
     changed = prior.changed * tilt.hazard / (1 - prior.changed + prior.changed * tilt.hazard)
-    weights = [
-        weight * (tilt.burden if low >= _EDGES[_SEVERE] else 1.0)
-        for weight, (low, _) in zip(prior.burdens, BURDEN_CELLS, strict=True)
-    ]
-    whole = sum(weights)
-    return replace(prior, changed=changed, burdens=tuple(weight / whole for weight in weights))
+    weights = prior.burdens.copy()
+    weights[_WIDENING + _SEVERE :] *= tilt.burden
+    return replace(prior, changed=changed, burdens=weights / weights.sum())
 
 
-def apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> float:
+def apart(pre: Array, post: Array, threshold: float) -> Array:
     """The mass where PRE's rate lies at least the threshold above POST's; a cell just on it counts half."""
-    cells = threshold * _CELLS
-    whole = math.floor(cells + 1e-9)
-    total = 0.0
-    below = 0.0
-    for n in range(whole, len(pre)):
-        # Cells 0 … n-whole lie far enough below cell n; the nearest of them only in part.
-        nearest = post[n - whole]
-        total += pre[n] * (below + nearest * max(0.0, min(1.0, 0.5 - (cells - whole))))
-        below += nearest
-    return total
+    steps = threshold * _CELLS
+    whole = math.floor(steps + 1e-9)
+    # Cells 0 … n-whole lie far enough below cell n; the nearest of them only in part.
+    nearest = post[..., : max(0, _CELLS - whole)]
+    below = nearest.cumsum(-1) - nearest
+    mass: Array = (pre[..., whole:] * (below + nearest * max(0.0, min(1.0, 0.5 - (steps - whole))))).sum(-1)
+    return mass
 
 
 @dataclass(frozen=True)
@@ -162,65 +176,59 @@ def added_steps(outcomes: Outcomes) -> tuple[float, int, int]:
     return (m * post - n * pre) / (m * n), m, n
 
 
-def _fitted_rates(
-    start: Prior, known: Mapping[tuple[float, float, float, float], int]
-) -> tuple[tuple[float, ...], float]:
+def _fitted_rates(start: Prior, known: Mapping[tuple[float, float, float, float], int]) -> tuple[Array, float]:
     """EM over success rates and the share of changes."""
+    import numpy as np
+
+    pre_won, pre_lost, post_won, post_lost = np.array(list(known)).T[..., None]  # a row for each boundary
+    before, after = likelihood(pre_won, pre_lost), likelihood(post_won, post_lost)
+    times = np.array(list(known.values()))[:, None]
+    of_rates, of_changes = sum(TASKS) / len(TASKS), _worth(SEVERE_HAZARDS)
     rates, changed = start.rates, start.changed
-    of_rates = sum(TASKS) / len(TASKS)
-    of_changes = _worth(SEVERE_HAZARDS)
-    likelihoods = {data: (likelihood(*data[:2]), likelihood(*data[2:])) for data in known}
     for _ in range(ROUNDS):
-        weights = [of_rates * weight for weight in start.rates]
-        changes = of_changes * start.changed
-        for data, times in known.items():
-            before, after = likelihoods[data]
-            pre = [w * x for w, x in zip(rates, before, strict=True)]
-            post = [w * x for w, x in zip(rates, after, strict=True)]
-            both = [w * x for w, x in zip(pre, after, strict=True)]
-            mass_pre, mass_post = sum(pre), sum(post)
-            same, other = (1 - changed) * sum(both), changed * mass_pre * mass_post
-            total = (same + other) / times
-            changes += other / total
-            for n in range(_CELLS):
-                weights[n] += ((1 - changed) * both[n] + changed * (pre[n] * mass_post + post[n] * mass_pre)) / total
-        whole = sum(weights)
-        rates = tuple(weight / whole for weight in weights)
-        changed = changes / (of_changes + sum(known.values()))
+        pre, post = rates * before, rates * after
+        both = (1 - changed) * pre * after
+        mass_pre, mass_post = pre.sum(1, keepdims=True), post.sum(1, keepdims=True)
+        other = changed * mass_pre * mass_post
+        share = times / (both.sum(1, keepdims=True) + other)
+        weights = of_rates * start.rates
+        weights += (share * (both + changed * (pre * mass_post + post * mass_pre))).sum(0)
+        rates = weights / weights.sum()
+        changed = (of_changes * start.changed + float((share * other).sum())) / (of_changes + int(times.sum()))
     return rates, changed
 
 
-def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], variance: float) -> tuple[float, ...]:
+def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], variance: float) -> Array:
     """EM over added steps."""
+    import numpy as np
+
+    if not known:
+        return start.burdens
+    likelihoods = burden_likelihood(*np.array(list(known)).T[..., None], variance)
+    times = np.array(list(known.values()))[:, None]
     burdens = start.burdens
-    worth = _worth(SEVERE_BURDENS)
-    likelihoods = [(burden_likelihood(*data, variance), times) for data, times in known.items()]
     for _ in range(ROUNDS):
-        weights = [worth * weight for weight in start.burdens]
-        for each, times in likelihoods:
-            joint = [w * x for w, x in zip(burdens, each, strict=True)]
-            total = sum(joint) / times
-            for n, mass in enumerate(joint):
-                weights[n] += mass / total
-        whole = sum(weights)
-        burdens = tuple(weight / whole for weight in weights)
+        joint = burdens * likelihoods
+        weights = _worth(SEVERE_BURDENS) * start.burdens + (joint * times / joint.sum(1, keepdims=True)).sum(0)
+        burdens = weights / weights.sum()
     return burdens
 
 
-def likelihood(won: float, lost: float) -> tuple[float, ...]:
+def likelihood(won: float | Array, lost: float | Array) -> Array:
     """Of these successes and failures at each success rate."""
-    return tuple(rate**won * (1 - rate) ** lost for rate in RATES)
+    rates = cells().rates
+    return rates**won * (1 - rates) ** lost
 
 
-def burden_likelihood(estimate: float, pre: int, post: int, variance: float) -> tuple[float, ...]:
+def burden_likelihood(estimate: float | Array, pre: float | Array, post: float | Array, variance: float) -> Array:
     """Of an estimate of B at each number of added steps, the highest being 1.
 
     The variance is not the boundary's own: otherwise one very long draw would count as noise, and speak against harm.
     """
-    twice = 2 * variance * (1 / pre + 1 / post)
-    exponents = [-((estimate - burden) ** 2) / twice for burden in BURDENS]
-    top = max(exponents)
-    return tuple(math.exp(exponent - top) for exponent in exponents)
+    import numpy as np
+
+    exponents = -((estimate - cells().burdens) ** 2) / (2 * variance * (1 / pre + 1 / post))
+    return np.exp(exponents - exponents.max(-1, keepdims=True))
 
 
 def _pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:

@@ -1,21 +1,28 @@
-"""The statistics of the project, without a numerical library: intervals, distributions, ranks, tests, the bootstrap.
+"""The statistics of the project: intervals, distributions, ranks, tests, the bootstrap.
 
 Everything is a function of plain numbers. Whatever is random draws from a generator seeded by the caller, so the same
-records give the same figures everywhere.
+records give the same figures everywhere. numpy and scipy are imported by what needs them: commands start without them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
 from random import Random
 from statistics import NormalDist, fmean, variance
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
+_BLOCK = 1 << 21  # random numbers at once
 FEWEST = 6  # tasks; with fewer, intervals are not to be read: even if all differ, a sign test stays above 0.05
 
 
@@ -94,22 +101,16 @@ def student(value: float, error: float, freedom: float, confidence: float = CONF
     return Estimate(value, value - half, value + half)
 
 
-def percentile_estimate(value: float, sample: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
+def percentile_estimate(value: float, sample: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Estimate:
     """A value with the middle part of a sample as its interval.
 
     >>> percentile_estimate(2.0, [3.0, 1.0, 2.0], 0.5)
     Estimate(value=2.0, low=1.5, high=2.5)
     """
-    ordered = sorted(sample)
+    import numpy as np
 
-    def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        below = int(place)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-    tail = (1 - confidence) / 2
-    return Estimate(value, at(tail), at(1 - tail))
+    low, high = np.quantile(sample, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(value, float(low), float(high))
 
 
 def spread(values: Iterable[float]) -> Estimate:
@@ -127,82 +128,26 @@ def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENC
     >>> probable_count([1.0, 1.0, 0.0])
     Estimate(value=2.0, low=2.0, high=2.0)
     """
+    import numpy as np
+
     shares = list(probabilities)
-    least, counts = 0, [1.0]  # P(least), P(least + 1), …: numbers that are all but impossible are left out
+    counts = np.ones(1)  # P(0), P(1), …
     for share in shares:
-        counts = [a * (1 - share) + b * share for a, b in zip([*counts, 0.0], [0.0, *counts], strict=True)]
-        while counts[0] < _IMPOSSIBLE:
-            del counts[0]
-            least += 1
-        while counts[-1] < _IMPOSSIBLE:
-            del counts[-1]
-
-    def quantile(at: float) -> float:
-        below = 0.0
-        for number, mass in enumerate(counts, least):
-            below += mass
-            if below >= at - 1e-12:
-                return float(number)
-        return float(len(shares))
-
+        counts = np.convolve(counts, [1 - share, share])
     tail = (1 - confidence) / 2
-    return Estimate(math.fsum(shares), quantile(tail), quantile(1 - tail))
+    low, high = np.searchsorted(counts.cumsum(), [tail - 1e-12, 1 - tail - 1e-12])
+    return Estimate(math.fsum(shares), float(low), float(min(high, len(shares))))
 
 
 # Distributions
 
 
-def beta_cdf(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction."""
-    if x <= 0:
-        return 0.0
-    if x >= 1:
-        return 1.0
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(log_front) * _fraction(x, a, b) / a
-    return 1 - math.exp(log_front) * _fraction(1 - x, b, a) / b
-
-
-def _fraction(x: float, a: float, b: float) -> float:
-    """Lentz's method for the continued fraction of the incomplete beta function."""
-    tiny = 1e-300
-    c, d = 1.0, 1 - (a + b) * x / (a + 1)
-    d = 1 / (d if abs(d) > tiny else tiny)
-    value = d
-    for m in range(1, 300):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 + numerator * d
-            d = 1 / (d if abs(d) > tiny else tiny)
-            c = 1 + numerator / c
-            c = c if abs(c) > tiny else tiny
-            value *= c * d
-        if abs(c * d - 1) < 1e-13:
-            break
-    return value
-
-
-def t_cdf(x: float, df: float) -> float:
-    """P(T <= x) for Student's t."""
-    tail = beta_cdf(df / (df + x * x), df / 2, 0.5) / 2
-    return 1 - tail if x > 0 else tail
-
-
 @lru_cache(maxsize=4096)
-def t_quantile(probability: float, df: float) -> float:
-    """The inverse of `t_cdf`, by bisection."""
-    if probability < 0.5:
-        return -t_quantile(1 - probability, df)
-    low, high = 0.0, 1.0
-    while t_cdf(high, df) < probability:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_cdf(middle, df) < probability else (low, middle)
-    return (low + high) / 2
+def t_quantile(probability: float, freedom: float) -> float:
+    """Of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))
 
 
 # Ranks, correlation, overlap, the sign test
@@ -219,28 +164,22 @@ def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
 
 def ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1, tied values at their mean rank."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    out = [0.0] * len(values)
-    first = 0
-    while first < len(order):
-        last = first
-        while last + 1 < len(order) and values[order[last + 1]] == values[order[first]]:
-            last += 1
-        for place in range(first, last + 1):
-            out[order[place]] = (first + last) / 2 + 1
-        first = last + 1
-    return out
+    import numpy as np
+
+    _, place, ties = np.unique(values, return_inverse=True, return_counts=True)
+    means: list[float] = (ties.cumsum() - (ties - 1) / 2)[place].tolist()
+    return means
 
 
 def pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Pearson's correlation; None where one side never varies."""
+    import numpy as np
+
     if len(xs) < 2:
         return None
-    mean_x, mean_y = fmean(xs), fmean(ys)
-    spread_x, spread_y = sum((x - mean_x) ** 2 for x in xs), sum((y - mean_y) ** 2 for y in ys)
-    if spread_x == 0 or spread_y == 0:
-        return None
-    return float(sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / (spread_x * spread_y) ** 0.5)
+    x, y = np.asarray(xs) - fmean(xs), np.asarray(ys) - fmean(ys)
+    spreads = float(x @ x) * float(y @ y)
+    return float(x @ y) / spreads**0.5 if spreads else None
 
 
 def jaccard(one: Collection[object], other: Collection[object]) -> float:
@@ -282,9 +221,9 @@ def bootstrap_ratios(
     means = resampled_means([vector for pair in pairs for vector in pair], resamples, seed)
     estimates: list[Estimate | None] = []
     for (above, below), x, y in zip(pairs, means[::2], means[1::2], strict=True):
-        quotients = [a / b for a, b in zip(x, y, strict=True) if b]
-        usable = sum(below) and quotients
-        estimates.append(bootstrap_estimate(sum(above) / sum(below), quotients) if usable else None)
+        usable = y != 0
+        possible = sum(below) and usable.any()
+        estimates.append(bootstrap_estimate(sum(above) / sum(below), x[usable] / y[usable]) if possible else None)
     return estimates
 
 
@@ -299,50 +238,60 @@ def bootstrap_crossed(
     >>> bootstrap_crossed([[[1.0, 0.0], [1.0, 0.0]]])[0].value
     0.5
     """
+    import numpy as np
+
     if not matrices:
         return []
-    rows, places = len(matrices[0]), len(matrices[0][0])
-    chance = Random(f"crossed/{seed}")
-    means: list[list[float]] = [[] for _ in matrices]
-    for _ in range(resamples):
-        chosen = chance.choices(range(rows), k=rows)
-        picked = chance.choices(range(places), k=places)
-        for matrix, kept in zip(matrices, means, strict=True):
-            total = sum(sum(map(matrix[row].__getitem__, picked)) for row in chosen)
-            kept.append(total / (rows * places))
+    values = np.array(matrices)
+    _, rows, places = values.shape
+    means = [
+        ((_times_drawn(chance[:, :rows]) @ values) * _times_drawn(chance[:, rows:])).sum(axis=-1) / (rows * places)
+        for chance in _chances(f"crossed/{seed}", resamples, rows + places)
+    ]
     return [
-        bootstrap_estimate(fmean(fmean(row) for row in matrix), kept)
-        for matrix, kept in zip(matrices, means, strict=True)
+        bootstrap_estimate(fmean(map(fmean, matrix)), each)
+        for matrix, each in zip(matrices, np.concatenate(means, axis=1), strict=True)
     ]
 
 
-def bootstrap_estimate(value: float, resamples: Sequence[float]) -> Estimate:
+def bootstrap_estimate(value: float, resamples: Array) -> Estimate:
     """A value with the percentile interval of its resamples."""
     exact = percentile_estimate(value, resamples)
     # Rounded, so that a sum of thirds which cancels out is zero and not nearly zero.
     return Estimate(value, round(exact.low, 10), round(exact.high, 10))
 
 
-def resampled_means(vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0) -> list[list[float]]:
-    """The means of each vector over resamples of its places, in the order of the resamples.
+def resampled_means(vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0) -> Array:
+    """A row for each vector: its means over resamples of its places, in the order of the resamples.
 
     Those of two vectors belong together, so whatever is computed from both (a ratio) has its resamples too.
     """
+    import numpy as np
+
     if not vectors:
-        return []
-    n = len(vectors[0])
-    if n == 1:
-        return [[vector[0]] for vector in vectors]
-    means: list[list[float]] = [[] for _ in vectors]
-    for pick in _picks(n, resamples, seed):
-        for vector, kept in zip(vectors, means, strict=True):
-            kept.append(sum(pick(vector)) / n)
-    return means
+        return np.empty((0, resamples))
+    places = len(vectors[0])
+    chances = _chances(f"bootstrap/{seed}", resamples, places)
+    return np.concatenate([np.array(vectors) @ _times_drawn(chance).T / places for chance in chances], axis=1)
 
 
-@lru_cache(maxsize=2)
-def _picks(n: int, resamples: int, seed: int) -> list[itemgetter[tuple[float, ...]]]:
-    """Which places each resample takes. Tables, words and figures about the same tasks ask for the same ones."""
-    chance = Random(f"bootstrap/{seed}")
-    places = range(n)
-    return [itemgetter(*chance.choices(places, k=n)) for _ in range(resamples)]
+def _chances(seed: str, resamples: int, size: int) -> Iterator[Array]:
+    """For each resample a row of numbers below 1, in blocks that memory has room for. They are those that Python's own
+    generator with this seed returns one by one: both are the Mersenne Twister."""
+    from numpy.random import RandomState
+
+    _, (*words, position), _ = Random(seed).getstate()
+    generator = RandomState()
+    generator.set_state(("MT19937", words, position))
+    block = max(1, _BLOCK // size)
+    for first in range(0, resamples, block):
+        yield generator.random_sample((min(block, resamples - first), size))
+
+
+def _times_drawn(chance: Array) -> Array:
+    """How often each resample, a row, draws each of as many places as it has numbers."""
+    import numpy as np
+
+    resamples, places = chance.shape
+    drawn = (chance * places).astype(np.intp) + places * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=chance.size).reshape(chance.shape).astype(float)
