@@ -144,9 +144,9 @@ def _hazard(prior: Prior, pre_won: int, pre_lost: int, post_won: int, post_lost:
     """
     import numpy as np
 
-    won, lost = np.arange(pre_won + 1)[:, None, None], np.arange(post_lost + 1)[:, None]
+    won, lost = np.arange(pre_won + 1.0)[:, None, None], np.arange(post_lost + 1.0)[:, None]
     state = _Rates.after(prior, won, pre_won + pre_lost - won, post_won + post_lost - lost, lost)
-    return float((prior.changed * apart(state.pre, state.post, threshold) / (state.same + state.changed)).max())
+    return float((prior.changed * apart(state.pre, state.post, threshold) / state.total).max())
 
 
 @dataclass(frozen=True)
@@ -165,20 +165,17 @@ class _Rates:
         return _Rates(prior, pre, prior.rates * after, pre * after)
 
     @property
-    def same(self) -> Array:
-        return (1 - self.prior.changed) * self.both.sum(-1)
-
-    @property
-    def changed(self) -> Array:
-        return self.prior.changed * self.pre.sum(-1) * self.post.sum(-1)
+    def total(self) -> Array:
+        changed = self.prior.changed
+        mass: Array = (1 - changed) * self.both.sum(-1) + changed * self.pre.sum(-1) * self.post.sum(-1)
+        return mass
 
     def success(self, arm: ContinuationArm) -> float:
         """The probability that the next draw of an arm succeeds."""
-        rates = cells().rates
-        same = (1 - self.prior.changed) * (self.both * rates).sum(-1)
+        rates, changed = cells().rates, self.prior.changed
         own, other = (self.pre, self.post) if arm == "PRE" else (self.post, self.pre)
-        changed = self.prior.changed * (own * rates).sum(-1) * other.sum(-1)
-        return float((same + changed) / (self.same + self.changed))
+        won = (1 - changed) * (self.both * rates).sum(-1) + changed * (own * rates).sum(-1) * other.sum(-1)
+        return float(won / self.total)
 
 
 def doubt_after(

@@ -217,7 +217,8 @@ def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], v
 def likelihood(won: float | Array, lost: float | Array) -> Array:
     """Of these successes and failures at each success rate."""
     rates = cells().rates
-    return rates**won * (1 - rates) ** lost
+    product: Array = rates**won * (1 - rates) ** lost
+    return product
 
 
 def burden_likelihood(estimate: float | Array, pre: float | Array, post: float | Array, variance: float) -> Array:
