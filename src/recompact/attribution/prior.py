@@ -204,7 +204,8 @@ def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], v
 
     if not known:
         return start.burdens
-    likelihoods = burden_likelihood(*np.array(list(known)).T[..., None], variance)
+    estimates, pre, post = np.array(list(known)).T[..., None]
+    likelihoods = burden_likelihood(estimates, pre, post, variance)
     times = np.array(list(known.values()))[:, None]
     burdens = start.burdens
     for _ in range(ROUNDS):
@@ -229,7 +230,8 @@ def burden_likelihood(estimate: float | Array, pre: float | Array, post: float |
     import numpy as np
 
     exponents = -((estimate - cells().burdens) ** 2) / (2 * variance * (1 / pre + 1 / post))
-    return np.exp(exponents - exponents.max(-1, keepdims=True))
+    likelihoods: Array = np.exp(exponents - exponents.max(-1, keepdims=True))
+    return likelihoods
 
 
 def _pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:

@@ -282,7 +282,7 @@ def _chances(seed: str, resamples: int, size: int) -> Iterator[Array]:
 
     _, (*words, position), _ = Random(seed).getstate()
     generator = RandomState()
-    generator.set_state(("MT19937", words, position))
+    generator.set_state({"bit_generator": "MT19937", "state": {"key": words, "pos": position}})
     block = max(1, _BLOCK // size)
     for first in range(0, resamples, block):
         yield generator.random_sample((min(block, resamples - first), size))
