@@ -119,9 +119,6 @@ def spread(values: Iterable[float]) -> Estimate:
     return percentile_estimate(fmean(sample), sample)
 
 
-_IMPOSSIBLE = 1e-30
-
-
 def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """How many of several independent events happen: their expected number with the interval of that number.
 
