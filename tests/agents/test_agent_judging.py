@@ -42,7 +42,7 @@ async def test_a_workspace_that_cannot_be_copied_fails_its_task(
     leave(Path("left"))
     shell: Any = None  # it does not come to that
     episode = AgentEpisode(AgentSettings(("true",)), Task("addition", "?"), FolderTask(folder, shell), None)
-    monkeypatch.setattr(episode, "_quarters", SimpleNamespace(workspace=workspace))
+    monkeypatch.setattr(episode, "_directories", SimpleNamespace(workspace=workspace))
     score = await episode.score()
     assert not score.success
     assert reason in score.details["reason"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from models_support import CALL_API, CONVERSATION
 
-from recompact.agents.steadying import Steadying
+from recompact.agents.normalizer import Normalizer
 from recompact.agents.threads import Threads
 from recompact.agents.wire.formats import CHAT, FORMATS, MESSAGES, RESPONSES, WireFormat, format_of
 from recompact.models.anthropic_wire import messages_body, read_messages
@@ -132,7 +132,7 @@ def test_threads() -> None:
 
 
 def test_steadying() -> None:
-    steadying = Steadying({r"took \d+ ms": "took a while"}, [r"out-(\w+)\.txt", r"session (\d+)"])
+    steadying = Normalizer({r"took \d+ ms": "took a while"}, [r"out-(\w+)\.txt", r"session (\d+)"])
     said = steadying.steady("It took 51 ms: out-9f3a.txt and out-77aa.txt, session 4711, again out-9f3a.txt")
     assert said == "It took a while: out-name0001.txt and out-name0002.txt, session 90000003, again out-name0001.txt"
     assert steadying.own({"command": "cat out-name0002.txt", "session": 90000003, "n": [1, True]}) == {

@@ -10,7 +10,7 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.environments.async_channel import AsyncChannel, Garbled, socket_pair
+from recompact.environments.async_channel import AsyncChannel, MalformedMessage, socket_pair
 from recompact.environments.channel import Message, pack
 
 MESSAGES: list[Message] = [{"ok": 1}, {"ok": "x" * 300, "number": 2}, {"error": "é\u2028", "kind": "Odd"}]
@@ -79,7 +79,7 @@ async def test_a_side_that_breaks_off_has_gone(sent: bytes) -> None:
 async def test_a_length_that_is_not_allowed_is_refused_before_anything_is_waited_for(size: int) -> None:
     channel, theirs = socket_pair()
     theirs.sendall(struct.pack(">I", size))
-    with pytest.raises(Garbled, match=f"a message of {size} bytes, where 1 to 100 are allowed"):
+    with pytest.raises(MalformedMessage, match=f"a message of {size} bytes, where 1 to 100 are allowed"):
         await channel.receive(100)
     theirs.close()
     channel.close()

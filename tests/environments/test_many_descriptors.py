@@ -14,7 +14,7 @@ from needs import needs
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.process_tree import wait_readable
-from recompact.environments.shell import Limits, Shell
+from recompact.environments.shell import CommandLimits, Shell
 from recompact.suites.pocket import PocketSuite
 
 BEYOND = 1_100  # select takes descriptors below 1,024
@@ -55,7 +55,7 @@ async def test_a_host_ends_and_leaves_nothing(tmp_path: Path) -> None:
 @needs("bubblewrap")
 @pytest.mark.usefixtures("many_open")
 def test_a_command_in_a_sandbox_ends(tmp_path: Path) -> None:
-    shell = Shell.of_this_machine(False, "/testbed", replace(Limits(), seconds=1))
+    shell = Shell.of_this_machine(False, "/testbed", replace(CommandLimits(), seconds=1))
     (tmp_path / "testbed").mkdir()
     assert "hello" in str(shell.run("echo hello", tmp_path / "testbed"))
     shell.run("sleep 60", tmp_path / "testbed")

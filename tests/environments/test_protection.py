@@ -23,7 +23,7 @@ from recompact.environments.process_tree import descendants, kill_all, stop_tree
 from recompact.environments.protection import ProcessLimit, describe, most_tasks, process_limit, setting
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits, SandboxMode, SandboxPolicy, find_bubblewrap, wrap_command
-from recompact.environments.shell import Limits, Shell
+from recompact.environments.shell import CommandLimits, Shell
 from recompact.values.trajectory import Action
 
 pytestmark = needs("linux")
@@ -65,7 +65,7 @@ async def with_peak(work: asyncio.Future[Any]) -> int:
 @needs("process limit")
 @pytest.mark.parametrize("sandboxed", EITHER)
 async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory: Path, sandboxed: bool) -> None:
-    shell = Shell(PROGRAM if sandboxed else None, "/place", Limits(processes=20))
+    shell = Shell(PROGRAM if sandboxed else None, "/place", CommandLimits(processes=20))
     work = asyncio.ensure_future(asyncio.to_thread(shell.run, BOMB, directory))
     most = await with_peak(work)
     assert work.result().stopped == "it started more than 20 processes"
@@ -76,7 +76,7 @@ async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory:
 @needs("bubblewrap")
 def test_a_command_has_its_processes_and_threads(directory: Path) -> None:
     """The kernel counts threads as well, and so stops later than the watch does."""
-    shell = Shell(PROGRAM, "/place", Limits(processes=30))
+    shell = Shell(PROGRAM, "/place", CommandLimits(processes=30))
     outcome = shell.run("for n in $(seq 20); do sleep 0.3 & done; wait; echo all", directory)
     assert (outcome.stopped, outcome.output) == ("", "all\n")
 

@@ -19,7 +19,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.json_shape import Changes, shape_json
 from recompact.environments.protocol import EnvironmentFailed, Observation, SuiteFailed, Task
-from recompact.environments.shaping import Misshapen, shape_observation, shape_score, shape_tasks
+from recompact.environments.shaping import WrongShape, shape_observation, shape_score, shape_tasks
 from recompact.values.chat import canonical
 from recompact.values.trajectory import Score
 
@@ -86,7 +86,7 @@ def test_a_value_is_shaped_or_refused_in_words(one: Any, two: Any, three: Any) -
     ):
         try:
             shaped = shape(value, [])
-        except Misshapen as reason:
+        except WrongShape as reason:
             text = str(reason)
         else:
             assert isinstance(shaped, Observation | Score)
@@ -138,7 +138,7 @@ async def test_tasks_that_cannot_be_told_apart_are_an_error_that_names_them(task
 def test_data_that_has_to_travel_must_be_json() -> None:
     assert shape_tasks([Task("a", "x", data={"f": len})])[0].data == {"f": len}
     with pytest.raises(
-        Misshapen, match="task 'a': data that JSON can hold was expected, but there is builtin_function"
+        WrongShape, match="task 'a': data that JSON can hold was expected, but there is builtin_function"
     ):
         shape_tasks([Task("a", "x", data={"f": len})], travels=True)
 

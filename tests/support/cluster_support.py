@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from recompact.environments.cluster.actor import HostActor, HostedThere, Whereabouts
+from recompact.environments.cluster.actor import ActorLocation, HostActor, RemoteSuite
 from recompact.environments.cluster.connection import VARIABLES, Node
 from recompact.environments.process_tree import children_of, kill_all
 from recompact.environments.protocol import EpisodeLost
@@ -30,7 +30,7 @@ STORE = 80_000_000  # bytes of the object store of a node, which is about the le
 class NearActor:
     """An actor that is an object. Once its node is dead, whoever waits for it learns so."""
 
-    def __init__(self, hosted: HostedThere, node: str) -> None:
+    def __init__(self, hosted: RemoteSuite, node: str) -> None:
         self.node = node
         self.calls: Counter[str] = Counter()
         self._actor = HostActor(hosted, node)
@@ -76,8 +76,8 @@ class NearCluster:
     def open(self) -> None: ...
 
     async def start_actor(
-        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
-    ) -> tuple[NearActor, Whereabouts]:
+        self, hosted: RemoteSuite, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[NearActor, ActorLocation]:
         if self.refusals:
             raise self.refusals.pop(0)
         while (name := node or self._emptiest(avoided)) is None:

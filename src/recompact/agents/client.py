@@ -80,7 +80,7 @@ class _Transport(httpx2.BaseTransport):
         self._answer = answer
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        asked = _Asked(request, request.read())
+        asked = _ClientRequest(request, request.read())
         if asked.request is None:
             return asked.refused(asked.problem)
         try:
@@ -94,7 +94,7 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
         self._answer = answer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        asked = _Asked(request, await request.aread())
+        asked = _ClientRequest(request, await request.aread())
         if asked.request is None:
             return asked.refused(asked.problem)
         try:
@@ -103,7 +103,7 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
             return asked.failed(failure)
 
 
-class _Asked:
+class _ClientRequest:
     """A request as the client wrote it, and how it is answered."""
 
     def __init__(self, http: httpx2.Request, content: bytes) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.agents.process import Quarters
-from recompact.agents.running import Door
+from recompact.agents.process import AgentDirectories
+from recompact.agents.running import AgentCallbacks
 from recompact.agents.server import Exchange
 from recompact.agents.threads import Thread, Threads
 from recompact.errors import RecompactError
@@ -39,7 +39,7 @@ class Conversation:
     _fed: int = 0  # requests that this rollout has had
     _attempts: list[int] = field(default_factory=list)  # how often somebody has waited for each request
     _tries: tuple[int, int] = (0, 0)  # for which request, and how many replies it has had
-    _door: Door | None = None
+    _callbacks: AgentCallbacks | None = None
     _running: RunningLoop | None = None
     _caller: asyncio.Future[Reply] | None = None
     _taken: bool = True  # whether somebody has the answer to the last request
@@ -83,8 +83,8 @@ class Conversation:
         finally:
             self._caller = None
 
-    async def launch(self, quarters: Quarters, task: str, door: Door) -> RunningLoop:
-        self._door, self._running = door, RunningLoop()
+    async def launch(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> RunningLoop:
+        self._callbacks, self._running = callbacks, RunningLoop()
         self._feed()
         return self._running
 
@@ -109,11 +109,11 @@ class Conversation:
 
     def _feed(self) -> None:
         """Give the rollout the next request."""
-        assert self._door is not None
+        assert self._callbacks is not None
         exchange = Exchange(self.requests[self._fed], {})
         self._fed += 1
         exchange.answer.add_done_callback(self._deliver)
-        self._door.arrive(exchange)
+        self._callbacks.arrive(exchange)
 
     def _deliver(self, answer: asyncio.Future[Message]) -> None:
         reply = self._with_words(answer.result())

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from recompact.agents.normalizer import check_pattern, check_replacement
 from recompact.agents.settings import AgentSettings
-from recompact.agents.steadying import check_pattern, check_replacement
 from recompact.errors import InputError
 
 Defect = tuple[str, str]

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recompact.agents.manifest import Manifest, difference
-from recompact.agents.process import Quarters, mount_points
-from recompact.agents.running import Command, Door, Launch, RunningAgent
+from recompact.agents.normalizer import Normalizer
+from recompact.agents.process import AgentDirectories, mount_points
+from recompact.agents.running import AgentCallbacks, Command, Launch, RunningAgent
 from recompact.agents.server import Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, TEMPORARY, WORKSPACE, AgentSettings
-from recompact.agents.steadying import Steadying
 from recompact.agents.threads import Thread, Threads
 from recompact.environments.protocol import (
     AsyncAsk,
@@ -108,7 +108,7 @@ class AgentEpisode:
         self._log: list[Entry] = []
         self._answer = ""
         self._revivals = 0
-        self._quarters: Quarters | None = None
+        self._directories: AgentDirectories | None = None
         self._agent: RunningAgent | None = None
         self._first: tuple[Message, ...] = ()
         self._pending: Exchange | None = None
@@ -145,10 +145,10 @@ class AgentEpisode:
         raise AssertionError("the last attempt returns or raises")
 
     async def score(self) -> Score:
-        assert self._quarters is not None
+        assert self._directories is not None
         await self._stop()  # whatever it left behind must not change what is judged
         try:
-            return await asyncio.to_thread(self._work.judge, self._quarters.workspace, self._answer)
+            return await asyncio.to_thread(self._work.judge, self._directories.workspace, self._answer)
         except EnvironmentFailed as error:
             raise EnvironmentFailed(f"{self._what}: {error}") from None
 
@@ -169,21 +169,21 @@ class AgentEpisode:
 
     async def close(self) -> None:
         await self._stop()
-        if self._quarters is not None:
-            await asyncio.to_thread(self._quarters.remove)
-            self._quarters = None
+        if self._directories is not None:
+            await asyncio.to_thread(self._directories.remove)
+            self._directories = None
 
     # -- running it ----------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
         """Start the agent in a fresh workspace, and wait for its first request."""
-        if self._quarters is None:
-            self._quarters = Quarters.new()
-        await asyncio.to_thread(self._work.lay_out, self._quarters.workspace)
-        self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._quarters)
-        self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
+        if self._directories is None:
+            self._directories = AgentDirectories.new()
+        await asyncio.to_thread(self._work.lay_out, self._directories.workspace)
+        self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._directories)
+        self._manifest = Manifest(self._directories.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)
-        self._steadying = Steadying(self._settings.replace, self._settings.ids, self._places(self._quarters))
+        self._normalizer = Normalizer(self._settings.replace, self._settings.ids, self._places(self._directories))
         self._threads = Threads(self._mask, self._single)
         self._arrivals: asyncio.Queue[Exchange | BaseException] = asyncio.Queue()
         self._exchanges: dict[str, Exchange] = {}
@@ -192,19 +192,21 @@ class AgentEpisode:
         self._next_look = self._next_disk_look = time.monotonic() + _LOOK
         self._calls = 0
         self._sides = {}
-        self._agent = await self._launch(self._quarters, self._task.text, Door(self._arrive, self._report_misuse))
+        self._agent = await self._launch(
+            self._directories, self._task.text, AgentCallbacks(self._arrive, self._report_misuse)
+        )
         arrival = await self._arrival("its first request")
         if arrival is None:
             raise self._failure("it ended before it asked its model for anything")
         self._pending = arrival
         self._first = tuple(self._steady_message(message) for message in arrival.request.messages)
 
-    def _places(self, quarters: Quarters) -> Mapping[str, str]:
+    def _places(self, directories: AgentDirectories) -> Mapping[str, str]:
         """Paths that an agent with its user's rights sees as they are, and that the model must not see change."""
         if not self._settings.unsafe:
             return {}
         # Not /tmp itself: programs use the machine's own as well. First, since the other two may lie below /tmp/agent.
-        own = {quarters.temporary: f"{TEMPORARY}/agent", quarters.workspace: WORKSPACE, quarters.home: HOME}
+        own = {directories.temporary: f"{TEMPORARY}/agent", directories.workspace: WORKSPACE, directories.home: HOME}
         return {str(place): steady for place, steady in own.items()}
 
     async def _stop(self) -> None:
@@ -224,8 +226,8 @@ class AgentEpisode:
         """Bring an agent that was killed back to where it was."""
         entries, first, sides = self._log, list(self._first), self._sides
         await self._stop()
-        assert self._quarters is not None
-        await asyncio.to_thread(self._quarters.clear)
+        assert self._directories is not None
+        await asyncio.to_thread(self._directories.clear)
         self._log, self._recorded_sides = [], {**self._recorded_sides, **sides}
         await self._begin()
         self._compare_first(first)
@@ -252,11 +254,11 @@ class AgentEpisode:
         if not action.name:
             self._answer = action.text
             self._threads.main.call_id = ""
-            exchange.deliver(Message("assistant", self._steadying.own(action.text)))
+            exchange.deliver(Message("assistant", self._normalizer.own(action.text)))
             return
         self._calls += 1
         id = f"call_{self._calls:04d}"
-        arguments = json.dumps(self._steadying.own(dict(action.arguments)), ensure_ascii=False)
+        arguments = json.dumps(self._normalizer.own(dict(action.arguments)), ensure_ascii=False)
         self._threads.main.call_id = id
         exchange.deliver(Message("assistant", "", (ToolCall(id, action.name, arguments),)))
 
@@ -270,15 +272,15 @@ class AgentEpisode:
             id = self._threads.main.call_id
             begin = next((n for n, message in enumerate(new) if message.call_id == id), len(new))
         texts = [message.content for message in new[begin:] if message.role != "assistant"]
-        return self._steadying.steady("\n\n".join(texts))
+        return self._normalizer.steady("\n\n".join(texts))
 
     def _steady_message(self, message: Message) -> Message:
-        return Message(message.role, self._steadying.steady(message.content), message.calls, message.call_id)
+        return Message(message.role, self._normalizer.steady(message.content), message.calls, message.call_id)
 
     async def _arrival(self, what: str) -> Exchange | None:
         """The next request of the main conversation, or None where the agent has ended."""
         assert self._agent is not None
-        assert self._quarters is not None
+        assert self._directories is not None
         deadline = time.monotonic() + self._settings.timeout
         look = None if self._settings.timeout == math.inf else _LOOK
         getting = asyncio.ensure_future(self._arrivals.get())
@@ -305,7 +307,7 @@ class AgentEpisode:
     async def _look(self) -> None:
         """See, now and then, whether the agent uses more than it may."""
         assert self._agent is not None
-        assert self._quarters is not None
+        assert self._directories is not None
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -313,7 +315,7 @@ class AgentEpisode:
         disk = now > self._next_disk_look
         if disk:
             self._next_disk_look = now + _DISK_LOOK
-        if reason := await asyncio.to_thread(self._agent.excess, self._quarters.root if disk else None):
+        if reason := await asyncio.to_thread(self._agent.excess, self._directories.root if disk else None):
             raise self._failure(reason)
 
     def _check_exit(self) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.client import InProcessClient
-from recompact.agents.process import Quarters, disk_excess
-from recompact.agents.running import Door
+from recompact.agents.process import AgentDirectories, disk_excess
+from recompact.agents.running import AgentCallbacks
 from recompact.agents.server import USAGE, Exchange
 from recompact.environments.sandbox import HostLimits
 from recompact.values.chat import Reply, Request
@@ -48,15 +48,17 @@ class Function:
     function: AgentFunction
     limits: HostLimits
 
-    async def __call__(self, quarters: Quarters, task: str, door: Door) -> FunctionAgent:
-        return FunctionAgent(self.function, self.limits, task, quarters.workspace, door)
+    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> FunctionAgent:
+        return FunctionAgent(self.function, self.limits, task, directories.workspace, callbacks)
 
 
 class FunctionAgent:
     """A running function."""
 
-    def __init__(self, function: AgentFunction, limits: HostLimits, task: str, workspace: Path, door: Door) -> None:
-        self._function, self._limits, self._door = function, limits, door
+    def __init__(
+        self, function: AgentFunction, limits: HostLimits, task: str, workspace: Path, callbacks: AgentCallbacks
+    ) -> None:
+        self._function, self._limits, self._callbacks = function, limits, callbacks
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.ended: asyncio.Future[int] = self._loop.create_future()
@@ -97,7 +99,7 @@ class FunctionAgent:
     async def _answer(self, request: Request, headers: Mapping[str, str]) -> Reply:
         if self._closing.is_set():
             raise LoopEnded
-        exchange = self._door.arrive(Exchange(request, headers))
+        exchange = self._callbacks.arrive(Exchange(request, headers))
         closing = asyncio.ensure_future(self._closing.wait())
         try:
             await asyncio.wait((exchange.answer, closing), return_when=asyncio.FIRST_COMPLETED)

@@ -58,16 +58,16 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
-class Quarters:
+class AgentDirectories:
     """The private directories of one episode, outside."""
 
     root: Path
 
     @staticmethod
-    def new() -> Quarters:
-        quarters = Quarters(Path(tempfile.mkdtemp(dir=own_directory())))
-        quarters.clear()
-        return quarters
+    def new() -> AgentDirectories:
+        directories = AgentDirectories(Path(tempfile.mkdtemp(dir=own_directory())))
+        directories.clear()
+        return directories
 
     @property
     def home(self) -> Path:
@@ -127,31 +127,31 @@ class AgentProcess:
         self._readers = [asyncio.ensure_future(self._read(name)) for name in ("stdout", "stderr")]
 
     @staticmethod
-    async def start(settings: AgentSettings, quarters: Quarters, task: str) -> AgentProcess:
+    async def start(settings: AgentSettings, directories: AgentDirectories, task: str) -> AgentProcess:
         program = sandbox_for(settings)
         if program is None:
             listener = socket.create_server(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             if settings.in_place is not None:
                 return await _in_place(settings, settings.in_place, listener, url)
-            places = Places(url, str(quarters.home), str(quarters.workspace))
+            places = Places(url, str(directories.home), str(directories.workspace))
         else:
             places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
         command = tuple(places.fill(part, task) for part in settings.command)
         found = _program(command[0])
         for name, content in settings.files.items():
-            _write(quarters.home, name, places.fill(content, task))
+            _write(directories.home, name, places.fill(content, task))
         path = ":".join(dict.fromkeys([str(Path(found).parent), *_SYSTEM_PATH.split(":")]))
         if program is None:
             path = os.environ.get("PATH", path)
-            variables = variables_of(settings, places, task, str(quarters.temporary), path)
+            variables = variables_of(settings, places, task, str(directories.temporary), path)
             arguments = [_PYTHON, "-I", "-S", launcher.__file__, "-", "0", _limits(settings.limits, False)]
             arguments += [found, *command[1:]]
             with new_group(settings.limits.processes).kept_on_success() as group:
-                process = await _spawn(group.entered(arguments), quarters.workspace, variables)
+                process = await _spawn(group.entered(arguments), directories.workspace, variables)
             return AgentProcess(process, listener, settings, group)
         variables = variables_of(settings, places, task, TEMPORARY, path)
-        return await _start_sandboxed(program, (found, *command[1:]), settings, quarters, variables)
+        return await _start_sandboxed(program, (found, *command[1:]), settings, directories, variables)
 
     @property
     def last_line(self) -> str:
@@ -226,10 +226,14 @@ async def _in_place(settings: AgentSettings, directory: Path, listener: socket.s
 
 
 async def _start_sandboxed(
-    program: str, command: tuple[str, ...], settings: AgentSettings, quarters: Quarters, variables: dict[str, str]
+    program: str,
+    command: tuple[str, ...],
+    settings: AgentSettings,
+    directories: AgentDirectories,
+    variables: dict[str, str],
 ) -> AgentProcess:
     ours, theirs = socket.socketpair()
-    policy = _policy(settings, command[0], quarters, variables)
+    policy = _policy(settings, command[0], directories, variables)
     inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
     arguments = wrap_command(program, [*inner, _limits(settings.limits, True), *command], policy)
     process = None
@@ -254,12 +258,12 @@ async def _start_sandboxed(
     return AgentProcess(process, listener, settings, group)
 
 
-def mount_points(settings: AgentSettings, quarters: Quarters) -> list[Path]:
+def mount_points(settings: AgentSettings, directories: AgentDirectories) -> list[Path]:
     """Make the mount points within the agent's directories, such as its own where it is installed below /workspace;
     returns what was made. To be removed when the agent has ended, so that no check sees it."""
     if sandbox_for(settings) is None:
         return []
-    return make_mount_points(_policy(settings, _program(settings.command[0]), quarters, {}))
+    return make_mount_points(_policy(settings, _program(settings.command[0]), directories, {}))
 
 
 async def _spawn(
@@ -311,13 +315,15 @@ def _program(name: str) -> str:
     return found
 
 
-def _policy(settings: AgentSettings, program: str, quarters: Quarters, variables: dict[str, str]) -> SandboxPolicy:
+def _policy(
+    settings: AgentSettings, program: str, directories: AgentDirectories, variables: dict[str, str]
+) -> SandboxPolicy:
     settled = {
         "passwd": f"agent:x:1000:1000::{HOME}:/bin/sh\n",
         "group": "agent:x:1000:\n",
         "hosts": "127.0.0.1 localhost\n",
     }
-    etc = quarters.root / "etc"
+    etc = directories.root / "etc"
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
@@ -328,7 +334,7 @@ def _policy(settings: AgentSettings, program: str, quarters: Quarters, variables
     return SandboxPolicy(
         directory=WORKSPACE,
         readable=readable,
-        writable=[(quarters.temporary, TEMPORARY), (quarters.home, HOME), (quarters.workspace, WORKSPACE)],
+        writable=[(directories.temporary, TEMPORARY), (directories.home, HOME), (directories.workspace, WORKSPACE)],
         hidden=(*settings.hidden, Path(tempfile.gettempdir())),  # where other episodes are
         variables=variables,
         hostname="agent",

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from recompact.agents.process import AgentProcess, Quarters
+from recompact.agents.process import AgentDirectories, AgentProcess
 from recompact.agents.server import Exchange, Gateway
 from recompact.agents.settings import AgentSettings
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where an agent's requests come in: `arrive` gets each exchange and may return an earlier one that this one
+class AgentCallbacks:
+    """Who hears of what an agent does: `arrive` gets each exchange and may return an earlier one that this one
     repeats; `misuse` gets the reason where an agent does what none may do."""
 
     arrive: Callable[[Exchange], Exchange]
@@ -41,9 +41,9 @@ class RunningAgent(Protocol):
 
 
 class Launch(Protocol):
-    """Starts an agent on a task in its quarters. Its requests come in at the door."""
+    """Starts an agent on a task in its directories. `callbacks` hear of its requests."""
 
-    async def __call__(self, quarters: Quarters, task: str, door: Door) -> RunningAgent: ...
+    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> RunningAgent: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Command:
 
     settings: AgentSettings
 
-    async def __call__(self, quarters: Quarters, task: str, door: Door) -> ServedAgent:
-        process = await AgentProcess.start(self.settings, quarters, task)
-        agent = ServedAgent(process, Gateway(door.arrive, door.misuse))
+    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> ServedAgent:
+        process = await AgentProcess.start(self.settings, directories, task)
+        agent = ServedAgent(process, Gateway(callbacks.arrive, callbacks.misuse))
         try:
             await agent.gateway.listen(process.listener)
         except BaseException:

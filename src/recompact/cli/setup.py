@@ -33,13 +33,15 @@ def command(name: str, python: str | None, source: Path | None, as_json: bool) -
     What is already there is left as it is. Exit code 1: something is still missing, and the message says what.
     """
     from recompact.environments.installations import installations
-    from recompact.environments.setting_up import Order, SetupFailed
+    from recompact.environments.setting_up import SetupFailed, SetupRequest
 
     install, missing = (_function(target) for target in SETUPS[name])
     place = installations() / name
     problem = None
     try:
-        install(Order(place, python, source), (lambda text: None) if as_json else lambda text: say(f"{name}: {text}"))
+        install(
+            SetupRequest(place, python, source), (lambda text: None) if as_json else lambda text: say(f"{name}: {text}")
+        )
         problem = missing()
     except SetupFailed as failure:
         problem = str(failure)

@@ -17,19 +17,19 @@ _PART = 1 << 20
 _MOST_VALUES = 8_000_000  # commas and brackets in a message: more would take gigabytes as Python objects
 
 
-class Garbled(Exception):
+class MalformedMessage(Exception):
     """What came from a host is not a message of the protocol; the text says what it was."""
 
 
 def _message(data: bytes) -> Message:
     if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-        raise Garbled(f"a message of more than {_MOST_VALUES:,} values")
+        raise MalformedMessage(f"a message of more than {_MOST_VALUES:,} values")
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Garbled(f"bytes that are no JSON ({type(error).__name__})") from None
+        raise MalformedMessage(f"bytes that are no JSON ({type(error).__name__})") from None
     if not isinstance(message, dict):
-        raise Garbled(f"a JSON {type(message).__name__} in place of an object")
+        raise MalformedMessage(f"a JSON {type(message).__name__} in place of an object")
     return message
 
 
@@ -48,15 +48,15 @@ class AsyncChannel:
     async def receive(self, limit: int = MESSAGE_LIMIT) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle.
 
-        Whoever stops waiting can ask again: the part received so far is kept. Raises `Garbled` for anything that is not
-        a message of at most `limit` bytes.
+        Whoever stops waiting can ask again: the part received so far is kept. Raises `MalformedMessage` for anything
+        that is not a message of at most `limit` bytes.
         """
         try:
             if not await self._have(4):
                 return None
             size = struct.unpack_from(">I", self._received)[0]
             if not 0 < size <= limit:
-                raise Garbled(f"a message of {size:,} bytes, where 1 to {limit:,} are allowed")
+                raise MalformedMessage(f"a message of {size:,} bytes, where 1 to {limit:,} are allowed")
             if not await self._have(4 + size):
                 return None
         except ConnectionError:

@@ -28,7 +28,7 @@ from recompact.environments.json_shape import Changes
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.shaping import (
-    Misshapen,
+    WrongShape,
     error_text,
     shape_observation,
     shape_opening,
@@ -72,8 +72,8 @@ class Host:
             return {"ok": self._do(message["verb"], message)}
         except NotImplementedError:
             return {"error": "raised NotImplementedError", "kind": "NotImplementedError"}
-        except Misshapen as error:
-            return {"error": f"returned the wrong thing: {error}", "kind": "Misshapen"}
+        except WrongShape as error:
+            return {"error": f"returned the wrong thing: {error}", "kind": "WrongShape"}
         except BaseException as error:
             with contextlib.suppress(BaseException):
                 traceback.print_exc()

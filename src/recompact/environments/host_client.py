@@ -11,12 +11,12 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.environments.async_channel import Garbled
+from recompact.environments.async_channel import MalformedMessage
 from recompact.environments.host_log import HostLog
 from recompact.environments.host_process import HostProcess, HostSettings, start_host
 from recompact.environments.host_usage import PLACES, excess, overfull
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
-from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
+from recompact.environments.shaping import WrongShape, shape_line, shape_name, shape_request
 from recompact.environments.wire import request_from_json
 from recompact.errors import InputError
 from recompact.values.chat import Reply, Usage
@@ -60,18 +60,18 @@ class HostClient:
                 await self._send(self._process, verb, await self._answer(verb, message))
                 continue
             if message.get("number") != self._number or not message.keys() & {"ok", "error"}:
-                raise await self._end_garbled(verb, "an answer that nobody had asked for")
+                raise await self._end_malformed(verb, "an answer that nobody had asked for")
             self._waiting = False
             if "error" not in message:
                 return message["ok"]
             if message.get("kind") == "NotImplementedError":
                 raise NotImplementedError(verb)
             raise EnvironmentFailed(f"{self._what}: {verb} {shape_line(message['error'])}")
-        raise await self._end_garbled(verb, f"more than {_ASKS} calls for a model")
+        raise await self._end_malformed(verb, f"more than {_ASKS} calls for a model")
 
-    async def refuse(self, verb: str, reason: Misshapen) -> EnvironmentFailed:
+    async def refuse(self, verb: str, reason: WrongShape) -> EnvironmentFailed:
         """End a host whose answer is not what its verb gives: it does not keep to the protocol."""
-        return await self._end_garbled(verb, f"a wrong answer ({reason})")
+        return await self._end_malformed(verb, f"a wrong answer ({reason})")
 
     async def _start(self) -> HostProcess:
         try:
@@ -121,8 +121,8 @@ class HostClient:
             raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
         except _ExcessError as error:
             raise await self._end_host(f"{verb}: {error}") from None
-        except Garbled as error:
-            raise await self._end_garbled(verb, str(error)) from None
+        except MalformedMessage as error:
+            raise await self._end_malformed(verb, str(error)) from None
         except OSError:
             message = None
         if message is None:
@@ -144,8 +144,8 @@ class HostClient:
         try:
             role = shape_name(message["ask"], "a role")
             request = shape_request(request_from_json(message["request"]))
-        except (Misshapen, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise await self._end_garbled(verb, "a call for a model that is none") from None
+        except (WrongShape, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise await self._end_malformed(verb, "a call for a model that is none") from None
         if self._ask is None:
             return {"failure": f"no model is configured for the role {role!r}: set [suite.models]"}
         try:
@@ -155,7 +155,7 @@ class HostClient:
         self.usage[role] = self.usage.get(role, Usage()) + reply.usage
         return {"reply": reply.to_json()}
 
-    async def _end_garbled(self, verb: str, what: str) -> EnvironmentFailed:
+    async def _end_malformed(self, verb: str, what: str) -> EnvironmentFailed:
         return await self._end_host(f"{verb}: its host sent {what}")
 
     async def _end_host(self, why: str) -> EnvironmentFailed:

@@ -26,7 +26,7 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.shaping import (
-    Misshapen,
+    WrongShape,
     fields_of,
     shape_line,
     shape_observation,
@@ -69,7 +69,7 @@ class HostedSuite(HostSettings):
         try:
             data = await process.call("tasks", split=split)
             return list(shape_tasks([Task(*fields_of(each, 4)) for each in _list(data)], travels=True))
-        except Misshapen as error:
+        except WrongShape as error:
             raise SuiteFailed(f"suite {self.name}: tasks returned the wrong thing: {error}") from None
         except EnvironmentFailed as failure:
             raise SuiteFailed(str(failure), getattr(failure, "option", None)) from failure
@@ -200,7 +200,7 @@ class HostedEpisode:
         try:
             return_value = shape(data.get("value"), changes) if isinstance(data, dict) else _no_value(data)
             noted = _list(data.get("changes"))
-        except Misshapen as reason:
+        except WrongShape as reason:
             raise await self._client.refuse(verb, reason) from None
         self.changes.update(f"{verb}: {shape_line(change)}" for change in [*noted, *changes][:100])
         return return_value
@@ -221,7 +221,7 @@ class HostedEpisode:
         """The digest of the state, if the environment has one; a replay is compared by it, beyond what was observed."""
         digest = await self._client.call("digest")
         if not isinstance(digest, str) or len(digest) > _DIGEST:
-            raise await self._client.refuse("digest", Misshapen("a short text was expected"))
+            raise await self._client.refuse("digest", WrongShape("a short text was expected"))
         return digest
 
 
@@ -242,7 +242,7 @@ def _message(data: Any) -> Message:
 
 def _list(data: Any) -> list[Any]:
     if not isinstance(data, list):
-        raise Misshapen("a list was expected")
+        raise WrongShape("a list was expected")
     return data
 
 
@@ -250,8 +250,8 @@ def _decode(data: Any) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError):
-        raise Misshapen("bytes in base64 were expected") from None
+        raise WrongShape("bytes in base64 were expected") from None
 
 
 def _no_value(data: Any) -> NoReturn:
-    raise Misshapen("a value with its changes was expected")
+    raise WrongShape("a value with its changes was expected")

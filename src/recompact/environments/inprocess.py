@@ -26,7 +26,7 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.shaping import (
-    Misshapen,
+    WrongShape,
     error_text,
     shape_name,
     shape_observation,
@@ -193,7 +193,7 @@ def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable
     """
     try:
         return work()
-    except Misshapen as error:
+    except WrongShape as error:
         raise failure(f"{what}: {verb} returned the wrong thing: {error}") from None
     except NotImplementedError as error:
         if optional:

@@ -22,7 +22,7 @@ class SetupFailed(RecompactError):
 
 
 @dataclass(frozen=True)
-class Order:
+class SetupRequest:
     """What is to be set up where. `source` stands in for a download: a file or a directory that the user has."""
 
     place: Path

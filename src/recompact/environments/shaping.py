@@ -1,6 +1,6 @@
 """The door between an environment and the harness: every value that a suite or an environment returns passes here.
 
-A value is brought into shape, with each change named in `changes`, or refused with `Misshapen`, which says what was
+A value is brought into shape, with each change named in `changes`, or refused with `WrongShape`, which says what was
 expected. Nothing of a value's own code is trusted: it may raise, lie about its type or never end.
 """
 
@@ -39,7 +39,7 @@ _ID_LENGTH = 400
 _ROLES = get_args(Role)
 
 
-class Misshapen(Exception):
+class WrongShape(Exception):
     """A value that cannot be brought into shape; the text says what was expected and what came."""
 
 
@@ -55,7 +55,7 @@ def error_text(error: BaseException) -> str:
 def fields_of(value: Any, count: int) -> list[Any]:
     """The fields of something that came as a JSON list."""
     if not isinstance(value, list) or len(value) != count:
-        raise _misshapen(f"a list of {count}", value)
+        raise _wrong_shape(f"a list of {count}", value)
     return value
 
 
@@ -69,21 +69,21 @@ def shape_line(value: Any) -> str:
 def shape_opening(value: Any, changes: Changes) -> Opening:
     """What `start` returned."""
     if not isinstance(value, Opening):
-        raise _misshapen("an Opening", value)
+        raise _wrong_shape("an Opening", value)
     prefix = tuple(
         _message(each, changes) for each in _list_items(value.prefix, "its prefix", "messages", _MESSAGE_LIMIT)
     )
     tools = tuple(_tool(each, changes) for each in _list_items(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT))
     names = [tool.name for tool in tools]
     if twice := _first_repeated(names):
-        raise Misshapen(f"each tool once was expected, but there are two tools {twice!r}")
+        raise WrongShape(f"each tool once was expected, but there are two tools {twice!r}")
     return Opening(prefix, tools, _flag(value.text_actions, "its text_actions", changes))
 
 
 def shape_observation(value: Any, changes: Changes) -> Observation:
     """What `step` returned."""
     if not isinstance(value, Observation):
-        raise _misshapen("an Observation", value)
+        raise _wrong_shape("an Observation", value)
     return Observation(
         _text(value.text, "its text", changes),
         _flag(value.done, "its done", changes),
@@ -94,25 +94,25 @@ def shape_observation(value: Any, changes: Changes) -> Observation:
 def shape_score(value: Any, changes: Changes) -> Score:
     """What `score` returned. Details are JSON afterwards; success and value are never guessed."""
     if not isinstance(value, Score):
-        raise _misshapen("a Score", value)
+        raise _wrong_shape("a Score", value)
     success = _flag(value.success, "its success", changes)
     number = _number(value.value, changes)
     if not 0 <= number <= 1:  # NaN is not within them either
-        raise Misshapen(f"a value from 0 to 1 was expected, not {number!r}")
+        raise WrongShape(f"a value from 0 to 1 was expected, not {number!r}")
     return Score(success, number, _mapping(value.details, "its details", changes))
 
 
 def shape_snapshot(value: Any) -> bytes:
     """What `snapshot` returned."""
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise _misshapen("bytes", value)
+        raise _wrong_shape("bytes", value)
     return bytes(value)
 
 
 def shape_traits(strategy: Any, masked: Any) -> tuple[Strategy, bool]:
     """How an environment in a host is brought back, and whether it masks parts of its observations."""
     if not isinstance(strategy, str) or strategy not in get_args(Strategy) or not isinstance(masked, bool):
-        raise Misshapen(f"a strategy ({', '.join(get_args(Strategy))}) was expected")
+        raise WrongShape(f"a strategy ({', '.join(get_args(Strategy))}) was expected")
     return strategy, masked  # type: ignore[return-value]
 
 
@@ -126,7 +126,7 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
     if twice:
         more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
         names = ", ".join(map(repr, twice[:5]))
-        raise Misshapen(f"each task id once was expected, but more than one task has the id {names}{more}")
+        raise WrongShape(f"each task id once was expected, but more than one task has the id {names}{more}")
     return tasks
 
 
@@ -138,7 +138,7 @@ def shape_request(value: Request) -> Request:
     wrong: list[Any] = [each for each in numbers if each is not None and type(each) not in (int, float)]
     wrong += [each for each in (*decoding.stop, decoding.reasoning_effort or "") if not isinstance(each, str)]
     if wrong:
-        raise _misshapen("decoding settings", wrong[0], "for")
+        raise _wrong_shape("decoding settings", wrong[0], "for")
     schema = decoding.response_schema
     return Request(
         tuple(_message(each, changes) for each in value.messages),
@@ -150,24 +150,24 @@ def shape_request(value: Request) -> Request:
 def shape_name(value: Any, what: str = "its name") -> str:
     """A name that is shown and looked up: of a suite, a split, a group."""
     if not isinstance(value, str):
-        raise _misshapen("a str", value, f"for {what}")
+        raise _wrong_shape("a str", value, f"for {what}")
     text = str.__str__(value)
     if not text or len(text) > _ID_LENGTH or not is_plain(text):
         kind = f"a str of 1 to {_ID_LENGTH} characters, none of them a control character,"
-        raise Misshapen(f"{kind} was expected for {what}, not {show_value(text)}")
+        raise WrongShape(f"{kind} was expected for {what}, not {show_value(text)}")
     return text
 
 
 def shape_texts(value: Any, count: int) -> list[str]:
     """A list of `count` texts."""
     if not isinstance(value, list) or len(value) != count or not all(isinstance(each, str) for each in value):
-        raise _misshapen(f"{count} texts", value)
+        raise _wrong_shape(f"{count} texts", value)
     return value
 
 
 def _task(value: Any, travels: bool) -> Task:
     if not isinstance(value, Task):
-        raise _misshapen("a sequence of Tasks", value, "one with")
+        raise _wrong_shape("a sequence of Tasks", value, "one with")
     id = shape_name(value.id, "the id of a task")
     where, changes = f"task {id!r}: ", Changes()
     try:
@@ -175,25 +175,25 @@ def _task(value: Any, travels: bool) -> Task:
         groups = _mapping(value.groups, "its groups", changes)
         data = _mapping(value.data, "its data", changes) if travels else value.data
         if not isinstance(data, Mapping):
-            raise _misshapen("a mapping", data, "for its data")
-    except Misshapen as error:
-        raise Misshapen(f"{where}{error}") from None
+            raise _wrong_shape("a mapping", data, "for its data")
+    except WrongShape as error:
+        raise WrongShape(f"{where}{error}") from None
     if changes:  # an environment could not do its task with something else in place of what the suite wrote there
-        raise Misshapen(f"{where}data that JSON can hold was expected, but there is {changes[0]}")
+        raise WrongShape(f"{where}data that JSON can hold was expected, but there is {changes[0]}")
     return Task(id, text, {str(key): str(each) for key, each in groups.items()}, data)
 
 
 def _message(value: Any, changes: Changes) -> Message:
     if not isinstance(value, Message):
-        raise _misshapen("messages in its prefix", value)
+        raise _wrong_shape("messages in its prefix", value)
     role = next((role for role in _ROLES if type(value.role) is str and value.role == role), None)
     if role is None:
         roles = ", ".join(_ROLES)
-        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {show_value(value.role)}")
+        raise WrongShape(f"a role ({roles}) was expected for a message of its prefix, not {show_value(value.role)}")
     calls = []
     for call in _list_items(value.calls, "the calls of a message", "ToolCalls", _MESSAGE_LIMIT):
         if not isinstance(call, ToolCall):
-            raise _misshapen("ToolCalls in a message", call)
+            raise _wrong_shape("ToolCalls in a message", call)
         parts = (call.id, call.name, call.arguments)
         calls.append(ToolCall(*(_text(part, "a ToolCall's id, name or arguments", changes) for part in parts)))
     content = _text(value.content, "the content of a message", changes)
@@ -202,7 +202,7 @@ def _message(value: Any, changes: Changes) -> Message:
 
 def _tool(value: Any, changes: Changes) -> ToolSpec:
     if not isinstance(value, ToolSpec):
-        raise _misshapen("ToolSpecs among its tools", value)
+        raise _wrong_shape("ToolSpecs among its tools", value)
     name = shape_name(value.name, "the name of a tool")
     description = _text(value.description, f"the description of tool {name}", changes)
     return ToolSpec(name, description, _mapping(value.parameters, f"the parameters of tool {name}", changes))
@@ -213,10 +213,10 @@ def _tool(value: Any, changes: Changes) -> ToolSpec:
 
 def _text(value: Any, what: str, changes: Changes) -> str:
     if not isinstance(value, str):
-        raise _misshapen("a str", value, f"for {what}")
+        raise _wrong_shape("a str", value, f"for {what}")
     text = str.__str__(value)
     if len(text) > TEXT_LIMIT:
-        raise Misshapen(f"a str of at most {TEXT_LIMIT:,} characters was expected for {what}, not {len(text):,}")
+        raise WrongShape(f"a str of at most {TEXT_LIMIT:,} characters was expected for {what}, not {len(text):,}")
     return make_encodable(text, what, changes)
 
 
@@ -227,7 +227,7 @@ def _flag(value: Any, what: str, changes: Changes) -> bool:
     if isinstance(plain, bool) or (type(plain) is int and plain in (0, 1)):
         changes.append(f"{kind_of(value)} in place of a bool for {what}")
         return bool(plain)
-    raise _misshapen("a bool", value, f"for {what}")
+    raise _wrong_shape("a bool", value, f"for {what}")
 
 
 def _number(value: Any, changes: Changes) -> float:
@@ -242,7 +242,7 @@ def _number(value: Any, changes: Changes) -> float:
     if isinstance(value, decimal.Decimal | fractions.Fraction):
         changes.append(f"{kind_of(value)} in place of a number for its value")
         return _as_float(value)
-    raise _misshapen("a number from 0 to 1", value, "for its value")
+    raise _wrong_shape("a number from 0 to 1", value, "for its value")
 
 
 def _as_float(value: Any) -> float:
@@ -254,7 +254,7 @@ def _as_float(value: Any) -> float:
 
 def _mapping(value: Any, what: str, changes: Changes) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _misshapen("a mapping", value, f"for {what}")
+        raise _wrong_shape("a mapping", value, f"for {what}")
     return dict(shape_json(value if isinstance(value, dict) else _pairs(value, what), what, changes))
 
 
@@ -263,21 +263,21 @@ def _pairs(value: Mapping[Any, Any], what: str) -> dict[Any, Any]:
     try:
         return dict(itertools.islice(((key, value[key]) for key in value), VALUE_LIMIT))
     except Exception as error:
-        raise Misshapen(f"a mapping was expected for {what}, but reading it raised {kind_of(error)}") from None
+        raise WrongShape(f"a mapping was expected for {what}, but reading it raised {kind_of(error)}") from None
 
 
 def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
     """The items of an iterable, which may never end."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _misshapen(f"a sequence of {kind}", value, f"for {what}")
+        raise _wrong_shape(f"a sequence of {kind}", value, f"for {what}")
     try:
         items = tuple(itertools.islice(value, limit + 1))
     except Exception as error:
-        raise Misshapen(
+        raise WrongShape(
             f"a sequence of {kind} was expected for {what}, but reading it raised {kind_of(error)}"
         ) from None
     if len(items) > limit:
-        raise Misshapen(f"at most {limit:,} {kind} were expected for {what}")
+        raise WrongShape(f"at most {limit:,} {kind} were expected for {what}")
     return items
 
 
@@ -285,13 +285,13 @@ def _first_repeated(names: Sequence[str]) -> str | None:
     return next((name for number, name in enumerate(names) if name in names[:number]), None)
 
 
-def _misshapen(wanted: str, value: Any, where: str = "") -> Misshapen:
+def _wrong_shape(wanted: str, value: Any, where: str = "") -> WrongShape:
     place = f" {where}" if where.startswith("for") else ""
     came = f"{where} {show_value(value)}" if where and not place else show_value(value)
     hint = ": is it an async function?" if kind_of(value) == "coroutine" else ""
     if kind_of(value) == "coroutine":
         value.close()
-    return Misshapen(f"{wanted} was expected{place}, not {came}{hint}")
+    return WrongShape(f"{wanted} was expected{place}, not {came}{hint}")
 
 
 def show_value(value: Any) -> str:

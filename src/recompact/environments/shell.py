@@ -41,7 +41,7 @@ _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C
 
 
 @dataclass(frozen=True)
-class Limits:
+class CommandLimits:
     """For one command. Sizes are in bytes."""
 
     seconds: float = 30.0
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """`stopped` says why a command was killed; it is empty where the command ended by itself."""
 
     output: str
@@ -69,7 +69,7 @@ class Shell:
 
     bubblewrap: str | None
     mount: str
-    limits: Limits = field(default_factory=Limits)
+    limits: CommandLimits = field(default_factory=CommandLimits)
     refused: str = ""
     readable: tuple[tuple[Path, str], ...] = ()
     hidden: tuple[Path, ...] = ()
@@ -78,7 +78,7 @@ class Shell:
 
     @staticmethod
     def of_this_machine(
-        unsafe: bool, mount: str, limits: Limits, *, readable: Sequence[Path] = (), hidden: Sequence[Path] = ()
+        unsafe: bool, mount: str, limits: CommandLimits, *, readable: Sequence[Path] = (), hidden: Sequence[Path] = ()
     ) -> Shell:
         """Sandboxed where that is possible; otherwise refused, unless the user takes the risk."""
         program, problem = find_bubblewrap()
@@ -86,7 +86,7 @@ class Shell:
         places = tuple((path.resolve(), str(path)) for path in readable if path.exists())
         return Shell(program, mount, limits, refused, places, tuple(path.resolve() for path in hidden))
 
-    def run(self, command: str, directory: Path) -> Outcome:
+    def run(self, command: str, directory: Path) -> CommandResult:
         """Run a command with `directory` as its working directory and the directory TEMPORARY beside it as /tmp."""
         if self.refused:
             raise ActionError("the shell is not available on this machine")
@@ -115,7 +115,7 @@ class Shell:
             remove_mount_points(points)
 
 
-def _limit_command(command: str, limits: Limits, tasks: int | None) -> list[str]:
+def _limit_command(command: str, limits: CommandLimits, tasks: int | None) -> list[str]:
     """The command, run by a shell that first gives up what it does not need; `tasks` is how many it may have."""
     given_up = [
         "ulimit -c 0",
@@ -130,8 +130,8 @@ def _limit_command(command: str, limits: Limits, tasks: int | None) -> list[str]
 
 
 def _watch(
-    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
-) -> Outcome:
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: CommandLimits, sandboxed: bool
+) -> CommandResult:
     output = bytearray()
     reason = ""
     with (
@@ -142,12 +142,12 @@ def _watch(
         os.set_blocking(process.stdout.fileno(), False)
         selector.register(process.stdout, selectors.EVENT_READ)
         reason = _follow(process, group, selector, output, directory.parent, limits)
-    return Outcome(output[: limits.output].decode(errors="replace"), process.returncode, reason)
+    return CommandResult(output[: limits.output].decode(errors="replace"), process.returncode, reason)
 
 
 @contextlib.contextmanager
 def _start(
-    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: CommandLimits, sandboxed: bool
 ) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
     """The process while it is watched, and its group. Afterwards it is ended, with all that a sandbox, a group or its
     tree of processes tells to be its own."""
@@ -210,7 +210,7 @@ def _follow(
     selector: selectors.BaseSelector,
     output: bytearray,
     directory: Path,
-    limits: Limits,
+    limits: CommandLimits,
 ) -> str:
     """Gather the output until the command ends; returns the reason to stop it early, or nothing."""
     assert process.stdout is not None
@@ -237,7 +237,7 @@ def _follow(
     return ""
 
 
-def _excess(processes: Sequence[int], directory: Path, limits: Limits) -> str:
+def _excess(processes: Sequence[int], directory: Path, limits: CommandLimits) -> str:
     if len(processes) > limits.processes:
         return f"it started more than {limits.processes} processes"
     if sum(map(resident, processes)) > limits.memory:

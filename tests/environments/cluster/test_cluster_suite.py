@@ -109,15 +109,15 @@ async def test_an_actor_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(suites, "_GRACE", 0.2)
     cluster = NearCluster()
     suite = clustered(cluster, seconds=30)
-    suite = ClusterSuite(replace(suite.near, timeout=0.3), suite.settings, connection=cluster)
+    suite = ClusterSuite(replace(suite.local, timeout=0.3), suite.settings, connection=cluster)
     suite.hosted = replace(
         suite.hosted, settings=replace(suite.hosted.settings, timeout=60)
     )  # no kill timer over there
     (task, *_) = await clustered(cluster).tasks("train")
     episode = suite.episode(task)
-    suite.near = replace(suite.near, timeout=20)
+    suite.local = replace(suite.local, timeout=20)
     await episode.start()
-    suite.near = replace(suite.near, timeout=0.3)
+    suite.local = replace(suite.local, timeout=0.3)
     with pytest.raises(EpisodeLost, match="task safe-1 on a: node a is gone"):
         await episode.step(VISITS[0])
     await asyncio.wait_for(episode.close(), 10)
@@ -141,7 +141,7 @@ async def test_the_survey_says_what_there_is_and_where_the_suite_does_not_load(t
     assert problems[0] == "[cluster] node a: recompact 0.0 is installed on a"
     assert "node b" in problems[1]
     assert "none.py" in problems[1]
-    greedy = ClusterSuite(suite.near, ClusterSettings(cpus=5), connection=cluster)
+    greedy = ClusterSuite(suite.local, ClusterSettings(cpus=5), connection=cluster)
     notes, problems = await greedy.survey("train")
     assert notes[1] == "node a: 4 CPUs, which is no room for an environment"
     assert problems == ["[cluster] cpus: no node has the 5 CPUs that an actor takes"]

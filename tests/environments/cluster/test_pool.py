@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from recompact.environments.cluster import pool as pools
-from recompact.environments.cluster.actor import Whereabouts
-from recompact.environments.cluster.pool import Pool, Tenancy
+from recompact.environments.cluster.actor import ActorLocation
+from recompact.environments.cluster.pool import Pool, PooledActor
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError
 
@@ -39,7 +39,7 @@ class Stage:
         self.refusals = list(refusals)
         self.pending = 0
 
-    async def start(self, avoided: frozenset[str] = frozenset()) -> tuple[Puppet, Whereabouts]:
+    async def start(self, avoided: frozenset[str] = frozenset()) -> tuple[Puppet, ActorLocation]:
         self.avoided = avoided
         self.pending += 1
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ class Stage:
             raise self.refusals.pop(0)
         self.puppets.append(Puppet())
         node = "abc"[len(self.puppets) % 3]
-        return self.puppets[-1], Whereabouts(node, node, 0, "", "", "")
+        return self.puppets[-1], ActorLocation(node, node, 0, "", "", "")
 
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 30), st.lists(st.integers(0, 3), min_size=30, max_size=30))
@@ -62,14 +62,14 @@ def test_there_are_never_more_environments_than_places(
         running: Counter[int] = Counter()
 
         async def play(duration: int) -> None:
-            tenancy = await pool.take()
-            running[tenancy.id] += 1
-            assert running[tenancy.id] <= places
+            actor = await pool.take()
+            running[actor.id] += 1
+            assert running[actor.id] <= places
             assert running.total() <= actors * places
             for _ in range(duration):
                 await asyncio.sleep(0)
-            running[tenancy.id] -= 1
-            pool.give_back(tenancy)
+            running[actor.id] -= 1
+            pool.give_back(actor)
 
         await asyncio.gather(*(play(duration) for duration in durations[:episodes]))
         assert len(stage.puppets) <= min(actors, episodes)  # they are used again
@@ -85,11 +85,11 @@ async def test_who_waits_first_is_served_first_and_a_slow_actor_holds_up_nobody(
     order: list[int] = []
 
     async def play(number: int) -> None:
-        tenancy = await pool.take()
+        actor = await pool.take()
         order.append(number)
-        assert tenancy.id == quick.id
+        assert actor.id == quick.id
         await asyncio.sleep(0)
-        pool.give_back(tenancy)
+        pool.give_back(actor)
 
     waiting = [asyncio.create_task(play(number)) for number in range(10)]
     await asyncio.sleep(0)
@@ -118,9 +118,9 @@ async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
     """Or an environment would meet one dead actor after another."""
     stage = Stage()
     pool = Pool(stage.start, actors=6)
-    tenancies = [await pool.take() for _ in range(6)]  # two on each node
-    busy, idle = (each for each in tenancies if each.where.node == "b")
-    others = [each for each in tenancies if each.where.node != "b"]
+    actors = [await pool.take() for _ in range(6)]  # two on each node
+    busy, idle = (each for each in actors if each.where.node == "b")
+    others = [each for each in actors if each.where.node != "b"]
     pool.give_back(idle)
     pool.lose(busy)
     assert (busy.lost, idle.lost) == (True, True)
@@ -132,7 +132,7 @@ async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
 async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     pool = Pool(Stage(EpisodeLost("gone"), EpisodeLost("gone")).start, actors=2)
-    assert isinstance(await asyncio.wait_for(pool.take(), 5), Tenancy)
+    assert isinstance(await asyncio.wait_for(pool.take(), 5), PooledActor)
     hopeless = Pool(Stage(*(EpisodeLost("gone") for _ in range(20))).start, actors=1)
     with pytest.raises(InputError, match="no actor could be started on the cluster, 5 times: gone"):
         await asyncio.wait_for(hopeless.take(), 5)
@@ -142,16 +142,16 @@ async def test_nodes_that_go_on_dying_are_no_reason_to_give_up(monkeypatch: pyte
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     stage = Stage(*(EpisodeLost("its node has died") for _ in range(40)))
     pool = Pool(stage.start, actors=6, nodes=lambda: frozenset({f"node {len(stage.refusals)}"}))
-    tenancies = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
-    assert len({tenancy.id for tenancy in tenancies}) == 6
+    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    assert len({actor.id for actor in actors}) == 6
     assert not stage.refusals
 
 
 async def test_actors_that_fail_together_have_failed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     pool = Pool(Stage(*(EpisodeLost("gone") for _ in range(6 * 4))).start, actors=6)
-    tenancies = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
-    assert len({tenancy.id for tenancy in tenancies}) == 6
+    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    assert len({actor.id for actor in actors}) == 6
 
 
 async def test_what_would_keep_every_actor_from_starting_is_told_to_all_who_wait() -> None:
@@ -185,7 +185,7 @@ async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
     room = asyncio.Event()
     stage = Stage()
 
-    async def start(avoided: frozenset[str]) -> tuple[Puppet, Whereabouts]:
+    async def start(avoided: frozenset[str]) -> tuple[Puppet, ActorLocation]:
         await room.wait()
         return await stage.start()
 
@@ -196,7 +196,7 @@ async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
         "no environment has a place on the cluster yet: one actor takes 2 of 0 free CPUs"
     ]
     room.set()
-    assert len({tenancy.id for tenancy in await asyncio.gather(*waiting)}) == 3
+    assert len({actor.id for actor in await asyncio.gather(*waiting)}) == 3
 
 
 async def test_no_environment_goes_to_an_actor_in_which_a_host_did_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +222,10 @@ async def test_a_cluster_on_which_no_host_comes_up_is_given_up(monkeypatch: pyte
     monkeypatch.setattr(pools, "_PAUSE", 0)
     pool = Pool(Stage().start, actors=3)
     for _ in range(pools._TRIES - 1):
-        tenancies = [await pool.take() for _ in range(3)]
-        for tenancy in tenancies:  # those that fail together have failed once
-            pool.note_no_host(tenancy, "no python")
-            pool.give_back(tenancy)
+        actors = [await pool.take() for _ in range(3)]
+        for actor in actors:  # those that fail together have failed once
+            pool.note_no_host(actor, "no python")
+            pool.give_back(actor)
     with pytest.raises(InputError, match="no host comes up on the cluster, 5 times in a row: no python"):
         pool.note_no_host(await pool.take(), "no python")
     await pool.close()
@@ -237,13 +237,13 @@ async def test_a_node_of_which_nothing_is_known_yet_is_reason_to_go_on(monkeypat
     waiting = await pool.take()
     fails = 0
     while fails < 3 * pools._TRIES:
-        tenancy = await pool.take()
-        if tenancy.where.node != waiting.where.node:
-            pool.note_no_host(tenancy, "no python")
+        actor = await pool.take()
+        if actor.where.node != waiting.where.node:
+            pool.note_no_host(actor, "no python")
             fails += 1
         else:
-            pool.lose(tenancy)
-        pool.give_back(tenancy)
+            pool.lose(actor)
+        pool.give_back(actor)
     with pytest.raises(InputError, match="no host comes up"):
         pool.note_no_host(waiting, "no python")
     await pool.close()
@@ -253,10 +253,10 @@ async def test_one_host_that_comes_up_is_reason_to_go_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(pools, "_PAUSE", 0)
     pool = Pool(Stage().start, actors=1)
     for _ in range(3 * pools._TRIES):
-        tenancy = await pool.take()
-        pool.note_no_host(tenancy, "no python")
-        pool.give_back(tenancy)
-        pool.note_host(tenancy)
+        actor = await pool.take()
+        pool.note_no_host(actor, "no python")
+        pool.give_back(actor)
+        pool.note_host(actor)
     await pool.close()
 
 
@@ -295,24 +295,24 @@ def test_one_node_with_hosts_is_enough_and_without_any_nothing_hangs(
     names = "abcdefg"[:size]
     living: Counter[str] = Counter()
 
-    async def start(avoided: frozenset[str]) -> tuple[Puppet, Whereabouts]:
+    async def start(avoided: frozenset[str]) -> tuple[Puppet, ActorLocation]:
         await asyncio.sleep(0)
         node = min((name for name in names if name not in avoided), key=lambda name: living[name])
         living[node] += 1  # as Ray does, which spreads actors
-        return Puppet(), Whereabouts(node, node, 0, "", "", "")
+        return Puppet(), ActorLocation(node, node, 0, "", "", "")
 
     async def episode(pool: Pool) -> bool:
         for _ in range(10):
-            tenancy = await pool.take()
+            actor = await pool.take()
             try:
                 await asyncio.sleep(0)
-                if tenancy.where.node not in sick:
-                    pool.note_host(tenancy)
+                if actor.where.node not in sick:
+                    pool.note_host(actor)
                     await asyncio.sleep(0)
                     return True
-                pool.note_no_host(tenancy, "no python")
+                pool.note_no_host(actor, "no python")
             finally:
-                pool.give_back(tenancy)
+                pool.give_back(actor)
         return False
 
     async def main() -> None:
@@ -322,7 +322,7 @@ def test_one_node_with_hosts_is_enough_and_without_any_nothing_hangs(
         )
         await pool.close()
         if set(names) <= sick:
-            assert all(outcome is False or isinstance(outcome, InputError) for outcome in outcomes)
+            assert all(result is False or isinstance(result, InputError) for result in outcomes)
         else:
             assert outcomes == [True] * episodes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from needs import require
 
-from recompact.environments.cluster.actor import HostedThere
+from recompact.environments.cluster.actor import RemoteSuite
 from recompact.environments.cluster.connection import Connection
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
 from recompact.environments.host_process import HostSettings
@@ -38,9 +38,9 @@ def test_an_actor_has_hosts_under_its_own_python_unless_one_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = HostSettings("pocket", directory=Path("sent/study"), python="/there/only/python", sandbox="off")
-    suite = HostedThere(settings, own_python=False).suite()
+    suite = RemoteSuite(settings, own_python=False).suite()
     assert (suite.python, suite.directory) == (sys.executable, tmp_path / "sent" / "study")
-    graded = HostedThere(settings, own_python=True, grader={"answers": True}).suite()
+    graded = RemoteSuite(settings, own_python=True, grader={"answers": True}).suite()
     assert graded.python == "/there/only/python"
     assert graded.grader is not None
     assert graded.grader.options == {"answers": True}

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from recompact.cli.setup import command
 from recompact.environments.installations import HOME_VARIABLE
-from recompact.environments.setting_up import Order, SetupFailed, run_step
+from recompact.environments.setting_up import SetupFailed, SetupRequest, run_step
 from recompact.errors import InputError
 from recompact.suites.appworld import setup as appworld_setup
 from recompact.suites.appworld.installation import (
@@ -163,10 +163,10 @@ def test_setup_takes_a_bundle_of_the_users(monkeypatch: pytest.MonkeyPatch, home
     monkeypatch.setattr(appworld_setup, "make_venv", lambda place, python, say: place / "bin" / "python")
     (tmp_path / "mine.bundle").write_text("")
     said: list[str] = []
-    appworld_setup.setup(Order(home / "appworld", source=tmp_path / "mine.bundle"), said.append)
+    appworld_setup.setup(SetupRequest(home / "appworld", source=tmp_path / "mine.bundle"), said.append)
     assert (home / "appworld" / "root" / "recompact-view" / "data" / "tasks" / "abc_1").is_dir()
     assert [name for name in os.listdir(home / "appworld" / "root") if name.startswith("tmp")] == []
-    appworld_setup.setup(Order(home / "appworld"), said.append)
+    appworld_setup.setup(SetupRequest(home / "appworld"), said.append)
     assert any("already exist" in text for text in said)
 
 
@@ -175,7 +175,7 @@ def test_a_file_that_is_no_bundle_is_refused(monkeypatch: pytest.MonkeyPatch, ho
     monkeypatch.setattr(appworld_setup, "make_venv", lambda place, python, say: place / "bin" / "python")
     (tmp_path / "cat.jpg").write_text("")
     with pytest.raises(SetupFailed, match="it is not the bundle of AppWorld's data"):
-        appworld_setup.setup(Order(home / "appworld", source=tmp_path / "cat.jpg"), lambda text: None)
+        appworld_setup.setup(SetupRequest(home / "appworld", source=tmp_path / "cat.jpg"), lambda text: None)
 
 
 def test_a_failed_step_says_what_its_program_last_said() -> None:

@@ -12,7 +12,7 @@ import pytest
 from needs import OFFICEBENCH, needs
 from officebench_support import Player, playing
 
-from recompact.environments.shell import Limits, Shell
+from recompact.environments.shell import CommandLimits, Shell
 
 pytestmark = needs("officebench", "bubblewrap")
 
@@ -162,7 +162,7 @@ def test_the_answers_and_the_grader_are_not_there(player: Player) -> None:
 def test_a_place_among_the_programs_can_be_hidden(tmp_path: Path) -> None:
     """As the tree and recompact itself are, where they are installed below /usr."""
     (tmp_path / "testbed").mkdir()
-    shell = Shell.of_this_machine(False, "/testbed", Limits(), hidden=[Path("/usr/share")])
+    shell = Shell.of_this_machine(False, "/testbed", CommandLimits(), hidden=[Path("/usr/share")])
     outcome = shell.run("ls /usr/share; touch /usr/share/new", tmp_path / "testbed")
     assert outcome.output.startswith("touch:")
     assert outcome.code

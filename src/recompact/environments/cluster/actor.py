@@ -29,7 +29,7 @@ from recompact.version import __version__
 
 
 @dataclass(frozen=True)
-class HostedThere:
+class RemoteSuite:
     """What an actor needs to know of a suite. A relative directory is resolved from where the actor starts."""
 
     settings: HostSettings
@@ -45,7 +45,7 @@ class HostedThere:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class ActorLocation:
     """Where an actor lives, and with what."""
 
     node: str
@@ -57,7 +57,7 @@ class Whereabouts:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VerbResult:
     """What came of a verb: a value, a failure of the environment, a host that did not come up on this node, or a
     question that has to be answered first."""
 
@@ -70,54 +70,54 @@ class Outcome:
 class HostActor:
     """Has environments, each under a number from the driver. None holds up another: everything is awaited."""
 
-    def __init__(self, hosted: HostedThere, node: str) -> None:
+    def __init__(self, hosted: RemoteSuite, node: str) -> None:
         self._hosted = hosted
         self._node = node
-        self._guests: dict[int, _Guest] = {}
+        self._episodes: dict[int, _ActorEpisode] = {}
 
     @cached_property
     def _suite(self) -> HostedSuite:
         return self._hosted.suite()
 
-    async def ready(self) -> Whereabouts:
+    async def ready(self) -> ActorLocation:
         """Where it is. Raises if hosts cannot run here as the settings require."""
         protection = describe(self._suite.sandbox, self._suite.network)
         place = (self._node or _node_id(), socket.gethostname(), os.getpid())
-        return Whereabouts(*place, __version__, sys.version.split()[0], protection)
+        return ActorLocation(*place, __version__, sys.version.split()[0], protection)
 
-    async def tasks(self, split: str) -> Outcome:
+    async def tasks(self, split: str) -> VerbResult:
         """The ids that the suite has here."""
         try:
-            return Outcome("value", [task.id for task in await self._suite.tasks(split)])
+            return VerbResult("value", [task.id for task in await self._suite.tasks(split)])
         except EnvironmentFailed as failure:
-            return Outcome("failed", str(failure))
+            return VerbResult("failed", str(failure))
 
-    async def start(self, number: int, task: Task, asks: bool) -> Outcome:
-        guest = self._guests[number] = _Guest(self._suite, task, asks)
-        return await guest.do("start")
+    async def start(self, number: int, task: Task, asks: bool) -> VerbResult:
+        episode = self._episodes[number] = _ActorEpisode(self._suite, task, asks)
+        return await episode.do("start")
 
-    async def do(self, number: int, verb: str, *values: Any) -> Outcome:
-        return await self._guests[number].do(verb, *values)
+    async def do(self, number: int, verb: str, *values: Any) -> VerbResult:
+        return await self._episodes[number].do(verb, *values)
 
-    async def restore(self, number: int, snapshot: Snapshot, data: bytes | None = None) -> Outcome:
+    async def restore(self, number: int, snapshot: Snapshot, data: bytes | None = None) -> VerbResult:
         """Bring an environment back; the bytes of a large snapshot come separately."""
         snapshot = snapshot if data is None else replace(snapshot, data=data)
-        return await self._guests[number].do("restore", snapshot)
+        return await self._episodes[number].do("restore", snapshot)
 
-    async def answer(self, number: int, reply: Reply | None, mistake: str = "") -> Outcome:
-        return await self._guests[number].answer(reply, mistake)
+    async def answer(self, number: int, reply: Reply | None, mistake: str = "") -> VerbResult:
+        return await self._episodes[number].answer(reply, mistake)
 
-    async def close(self, number: int) -> Outcome:
-        guest = self._guests.pop(number, None)
-        return await guest.close() if guest is not None else Outcome("value")
+    async def close(self, number: int) -> VerbResult:
+        episode = self._episodes.pop(number, None)
+        return await episode.close() if episode is not None else VerbResult("value")
 
     async def end(self) -> None:
         """Leave nothing behind on this node."""
-        await asyncio.gather(*(self.close(number) for number in list(self._guests)), return_exceptions=True)
+        await asyncio.gather(*(self.close(number) for number in list(self._episodes)), return_exceptions=True)
         remove_unused()  # an actor is killed, and does nothing on exit
 
 
-class _Guest:
+class _ActorEpisode:
     """One environment, and its verb under way."""
 
     def __init__(self, suite: HostedSuite, task: Task, asks: bool) -> None:
@@ -126,25 +126,25 @@ class _Guest:
         self._question: asyncio.Future[tuple[str, Request]] | None = None
         self._reply: asyncio.Future[Reply] | None = None
 
-    async def do(self, verb: str, *values: Any) -> Outcome:
+    async def do(self, verb: str, *values: Any) -> VerbResult:
         self._work = asyncio.ensure_future(getattr(self._episode, verb)(*values))
-        return await self._outcome()
+        return await self._result()
 
-    async def answer(self, reply: Reply | None, mistake: str) -> Outcome:
+    async def answer(self, reply: Reply | None, mistake: str) -> VerbResult:
         assert self._reply is not None
         if reply is None:
             self._reply.set_exception(InputError(mistake))
         else:
             self._reply.set_result(reply)
-        return await self._outcome()
+        return await self._result()
 
-    async def _outcome(self) -> Outcome:
+    async def _result(self) -> VerbResult:
         """The end of the verb under way, or the question that it asks first."""
         assert self._work is not None
         self._question = asyncio.get_running_loop().create_future()
         await asyncio.wait({self._work, self._question}, return_when=asyncio.FIRST_COMPLETED)
         if not self._work.done():
-            return Outcome("question", self._question.result())
+            return VerbResult("question", self._question.result())
         self._question.cancel()
         try:
             return self._report("value", self._work.result())
@@ -153,8 +153,8 @@ class _Guest:
         except EnvironmentFailed as failure:
             return self._report("failed", str(failure))
 
-    def _report(self, kind: Literal["value", "failed", "no host"], value: Any) -> Outcome:
-        return Outcome(kind, value, dict(self._episode.usage), dict(self._episode.changes))
+    def _report(self, kind: Literal["value", "failed", "no host"], value: Any) -> VerbResult:
+        return VerbResult(kind, value, dict(self._episode.usage), dict(self._episode.changes))
 
     async def _ask(self, role: str, request: Request) -> Reply:
         assert self._question is not None
@@ -162,7 +162,7 @@ class _Guest:
         self._question.set_result((role, request))
         return await self._reply
 
-    async def close(self) -> Outcome:
+    async def close(self) -> VerbResult:
         if self._work is not None and not self._work.done():
             self._work.cancel()
             with contextlib.suppress(asyncio.CancelledError, EnvironmentFailed):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recompact.environments.cluster.actor import HostActor, HostedThere, Whereabouts
+from recompact.environments.cluster.actor import ActorLocation, HostActor, RemoteSuite
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.protocol import EpisodeLost
@@ -143,8 +143,8 @@ class Connection:
         self._ours = True
 
     async def start_actor(
-        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
-    ) -> tuple[RayActor, Whereabouts]:
+        self, hosted: RemoteSuite, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[RayActor, ActorLocation]:
         """One more actor, on a node that the cluster or the caller chooses. It may wait for room."""
         self.open()
         ray = _ray()
@@ -169,7 +169,7 @@ class Connection:
         self._actors = self._actors or ray.remote(HostActor)
         actor = RayActor(self._actors.options(**options).remote(hosted, node or ""))
         try:
-            where: Whereabouts = await actor.call("ready")
+            where: ActorLocation = await actor.call("ready")
         except ray.exceptions.RayTaskError as error:
             actor.kill()
             raise InputError(f"an actor could not be started on the cluster: {_line(error.cause)}") from None

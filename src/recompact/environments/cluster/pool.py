@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from recompact.environments.cluster.actor import Whereabouts
+from recompact.environments.cluster.actor import ActorLocation
 from recompact.environments.cluster.settings import Placement
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError, RecompactError
@@ -41,30 +41,30 @@ class Remote(Protocol):
 
 
 @dataclass
-class Tenancy:
+class PooledActor:
     """A living actor, as the driver knows it."""
 
     id: int
     remote: Remote
-    where: Whereabouts
+    where: ActorLocation
     places: int
     used: int = 0
     lost: bool = False
     began: int = 0  # how often in a row hosts had not come up when it was started
-    shunned: bool = False  # a host did not come up in it: it is let go when it is empty
+    avoided: bool = False  # a host did not come up in it: it is let go when it is empty
 
     @property
     def free(self) -> bool:
-        return not self.shunned and self.used < self.places
+        return not self.avoided and self.used < self.places
 
 
-def choose(tenancies: Sequence[Tenancy], placement: Placement = "spread") -> Tenancy | None:
+def choose(actors: Sequence[PooledActor], placement: Placement = "spread") -> PooledActor | None:
     """The actor in which the next environment is to live, or None if all places are taken."""
     load = Counter[str]()
-    for each in tenancies:
+    for each in actors:
         load[each.where.node] += each.used
     sign = 1 if placement == "spread" else -1
-    free = [each for each in tenancies if each.free]
+    free = [each for each in actors if each.free]
     return min(free, key=lambda each: (sign * load[each.where.node], sign * each.used, each.id), default=None)
 
 
@@ -72,15 +72,15 @@ def choose(tenancies: Sequence[Tenancy], placement: Placement = "spread") -> Ten
 class Pool:
     """`start` asks the cluster for one more actor, away from the given nodes; `actors` is how many there may be."""
 
-    start: Callable[[frozenset[str]], Awaitable[tuple[Remote, Whereabouts]]]
+    start: Callable[[frozenset[str]], Awaitable[tuple[Remote, ActorLocation]]]
     actors: int
     places: int = 1
     placement: Placement = "spread"
     need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
     nodes: Callable[[], frozenset[str]] = frozenset  # the living ones
     losses: int = 0  # episodes that begin again: lost with their actors, or their hosts did not come up
-    _tenancies: dict[int, Tenancy] = field(default_factory=dict)
-    _waiting: list[asyncio.Future[Tenancy]] = field(default_factory=list)
+    _actors: dict[int, PooledActor] = field(default_factory=dict)
+    _waiting: list[asyncio.Future[PooledActor]] = field(default_factory=list)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
@@ -91,17 +91,17 @@ class Pool:
     _closed: bool = False
 
     @property
-    def hosts(self) -> Mapping[Whereabouts, int]:
+    def hosts(self) -> Mapping[ActorLocation, int]:
         """Environments by node."""
         hosts: Counter[str] = Counter()
-        where = {tenancy.where.node: tenancy.where for tenancy in self._tenancies.values()}
-        for tenancy in self._tenancies.values():
-            hosts[tenancy.where.node] += tenancy.used
+        where = {actor.where.node: actor.where for actor in self._actors.values()}
+        for actor in self._actors.values():
+            hosts[actor.where.node] += actor.used
         return {where[node]: count for node, count in hosts.items()}
 
-    async def take(self) -> Tenancy:
+    async def take(self) -> PooledActor:
         """A place, once there is one."""
-        place: asyncio.Future[Tenancy] = asyncio.get_running_loop().create_future()
+        place: asyncio.Future[PooledActor] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._serve()
         self._grow()
@@ -114,40 +114,40 @@ class Pool:
                 self.give_back(place.result())
             raise
 
-    def give_back(self, tenancy: Tenancy) -> None:
-        tenancy.used -= 1
-        if tenancy.shunned and not tenancy.used:
-            self.lose(tenancy)
+    def give_back(self, actor: PooledActor) -> None:
+        actor.used -= 1
+        if actor.avoided and not actor.used:
+            self.lose(actor)
         self._serve()
 
-    def note_host(self, tenancy: Tenancy) -> None:
+    def note_host(self, actor: PooledActor) -> None:
         """A host lives in this actor."""
         self._no_hosts = 0
-        self._proven.add(tenancy.where.node)
-        self._hostless.pop(tenancy.where.node, None)
+        self._proven.add(actor.where.node)
+        self._hostless.pop(actor.where.node, None)
 
-    def note_no_host(self, tenancy: Tenancy, reason: str) -> None:
+    def note_no_host(self, actor: PooledActor, reason: str) -> None:
         """A host did not come up in this actor. Its environment begins elsewhere and no other goes there, or a node
         that cannot have hosts would be the first to be free again, and break one environment after another."""
         self.losses += 1
-        tenancy.shunned = True
-        self._hostless[tenancy.where.node] = asyncio.get_running_loop().time()
-        if tenancy.began == self._no_hosts:  # those that fail together do so once
+        actor.avoided = True
+        self._hostless[actor.where.node] = asyncio.get_running_loop().time()
+        if actor.began == self._no_hosts:  # those that fail together do so once
             self._no_hosts += 1
-        hoped_for = {each.where.node for each in self._tenancies.values() if each.used and not each.shunned}
+        hoped_for = {each.where.node for each in self._actors.values() if each.used and not each.avoided}
         enough = max(_TRIES, min(len(self.nodes()), _MOST_TRIES))
         if self._no_hosts >= enough and hoped_for <= self._hostless.keys():
             raise InputError(f"no host comes up on the cluster, {self._no_hosts} times in a row: {reason}")
 
-    def lose(self, tenancy: Tenancy) -> None:
+    def lose(self, actor: PooledActor) -> None:
         """An actor is gone, or as good as gone. Idle ones on its node are let go as well: most likely they are gone
         too, and the next environments would find that out one by one."""
-        if tenancy.lost:
+        if actor.lost:
             return
-        node = [each for each in self._tenancies.values() if each.where.node == tenancy.where.node]
-        for each in (tenancy, *(each for each in node if not each.used and each is not tenancy)):
+        node = [each for each in self._actors.values() if each.where.node == actor.where.node]
+        for each in (actor, *(each for each in node if not each.used and each is not actor)):
             each.lost = True
-            self._tenancies.pop(each.id, None)
+            self._actors.pop(each.id, None)
             each.remote.kill()
         self._grow()
 
@@ -156,16 +156,16 @@ class Pool:
             if self._waiting[0].done():  # nobody waits for it any more
                 self._waiting.pop(0)
                 continue
-            if (tenancy := choose(list(self._tenancies.values()), self.placement)) is None:
+            if (actor := choose(list(self._actors.values()), self.placement)) is None:
                 return
-            tenancy.used += 1
-            self._waiting.pop(0).set_result(tenancy)
+            actor.used += 1
+            self._waiting.pop(0).set_result(actor)
 
     def _grow(self) -> None:
         """Ask for as many actors as those waiting need."""
         while not self._closed and (
             len(self._starting) * self.places < len(self._waiting)
-            and len(self._tenancies) + len(self._starting) < self.actors
+            and len(self._actors) + len(self._starting) < self.actors
         ):
             task = asyncio.create_task(self._add())
             self._starting.add(task)
@@ -197,8 +197,8 @@ class Pool:
         finally:
             patience.cancel()
         self._failures = 0
-        tenancy = Tenancy(next(self._numbers), remote, where, self.places, began=self._no_hosts)
-        self._tenancies[tenancy.id] = tenancy
+        actor = PooledActor(next(self._numbers), remote, where, self.places, began=self._no_hosts)
+        self._actors[actor.id] = actor
 
     def _nodes_to_avoid(self, living: frozenset[str]) -> frozenset[str]:
         """Nodes on which no actor is to start now. None, unless another one is known to work."""
@@ -207,7 +207,7 @@ class Pool:
         return frozenset(resting & living) if (self._proven & living) - resting else frozenset()
 
     def _warn(self) -> None:
-        if not self._tenancies and not self._warned:
+        if not self._actors and not self._warned:
             self._warned = True
             _log.warning("no environment has a place on the cluster yet: %s", self.need())
 
@@ -226,10 +226,10 @@ class Pool:
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        tenancies, self._tenancies = list(self._tenancies.values()), {}
-        await asyncio.gather(*(self._end(tenancy) for tenancy in tenancies))
+        actors, self._actors = list(self._actors.values()), {}
+        await asyncio.gather(*(self._end(actor) for actor in actors))
 
-    async def _end(self, tenancy: Tenancy) -> None:
+    async def _end(self, actor: PooledActor) -> None:
         with contextlib.suppress(EpisodeLost):
-            await tenancy.remote.call("end", patience=_FAREWELL)
-        tenancy.remote.kill()
+            await actor.remote.call("end", patience=_FAREWELL)
+        actor.remote.kill()

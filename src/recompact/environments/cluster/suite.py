@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from math import ceil
 from typing import Any, Protocol
 
-from recompact.environments.cluster.actor import HostedThere, Outcome, Whereabouts
+from recompact.environments.cluster.actor import ActorLocation, RemoteSuite, VerbResult
 from recompact.environments.cluster.connection import Connection, Node, missing
-from recompact.environments.cluster.pool import Pool, Remote, Tenancy
+from recompact.environments.cluster.pool import Pool, PooledActor, Remote
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
 from recompact.environments.host_process import HostSettings
 from recompact.environments.hosted import HostedSuite
@@ -50,8 +50,8 @@ class Cluster(Protocol):
     def open(self) -> None: ...
 
     async def start_actor(
-        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
-    ) -> tuple[Remote, Whereabouts]:
+        self, hosted: RemoteSuite, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[Remote, ActorLocation]:
         """One more actor, on `node`, or on any not in `avoided`; it may wait for room."""
         ...
 
@@ -73,7 +73,7 @@ class ClusterSuite:
 
     def __init__(
         self,
-        near: HostedSuite,
+        local: HostedSuite,
         settings: ClusterSettings,
         *,
         own_python: bool = False,
@@ -82,13 +82,13 @@ class ClusterSuite:
         connection: Cluster | None = None,
     ) -> None:
         settings = replace(settings, per_actor=min(settings.per_actor, most))
-        self.near = near
+        self.local = local
         self.settings = settings
-        self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, near.directory, runs))
-        here = {each.name: getattr(near, each.name) for each in fields(HostSettings)}
-        there = HostSettings(**here | {"directory": directory_there(settings, near.directory)})
-        grader = near.grader.options if near.grader is not None else None
-        self.hosted = HostedThere(there, own_python, grader)
+        self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, local.directory, runs))
+        here = {each.name: getattr(local, each.name) for each in fields(HostSettings)}
+        there = HostSettings(**here | {"directory": directory_there(settings, local.directory)})
+        grader = local.grader.options if local.grader is not None else None
+        self.hosted = RemoteSuite(there, own_python, grader)
         self.pool = Pool(
             lambda avoided: self.connection.start_actor(self.hosted, avoided=avoided),
             actors=ceil(most / settings.per_actor),
@@ -105,16 +105,16 @@ class ClusterSuite:
 
     @property
     def name(self) -> str:
-        return self.near.name
+        return self.local.name
 
     async def tasks(self, split: str) -> Sequence[Task]:
-        return await self.near.tasks(split)
+        return await self.local.tasks(split)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return await self.near.behaviours(actions)
+        return await self.local.behaviours(actions)
 
     async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        return await self.near.literals(texts)
+        return await self.local.literals(texts)
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
         return ClusterEpisode(self, task, ask)
@@ -147,18 +147,18 @@ class ClusterSuite:
                 problems.append(f"[cluster] node {node.machine}: {error}")
         return notes, problems
 
-    async def _try(self, node: Node, split: str, expected: Sequence[str]) -> Whereabouts:
+    async def _try(self, node: Node, split: str, expected: Sequence[str]) -> ActorLocation:
         """Load the suite on a node. Raises if it does not load there, or has other tasks."""
         actor, where = await self.connection.start_actor(self.hosted, node.id)
         try:
-            outcome: Outcome = await actor.call("tasks", split)
+            result: VerbResult = await actor.call("tasks", split)
         finally:
             actor.kill()
-        if outcome.kind == "failed":
-            raise EnvironmentFailed(outcome.value)
-        if list(outcome.value) != list(expected):
+        if result.kind == "failed":
+            raise EnvironmentFailed(result.value)
+        if list(result.value) != list(expected):
             raise InputError(
-                f"the suite has {quantity(len(outcome.value), 'task')} there, which are not the {len(expected)} here:"
+                f"the suite has {quantity(len(result.value), 'task')} there, which are not the {len(expected)} here:"
                 " is it the same version?"
             )
         return where
@@ -179,13 +179,13 @@ class ClusterEpisode:
         self._task = task
         self._ask = ask
         self._number = next(suite.numbers)
-        self._tenancy: Tenancy | None = None
+        self._actor: PooledActor | None = None
         self.usage: Mapping[str, Usage] = {}
         self.changes: Counter[str] = Counter()
 
     async def start(self) -> Opening:
-        if self._tenancy is None:
-            self._tenancy = await self._suite.pool.take()
+        if self._actor is None:
+            self._actor = await self._suite.pool.take()
         opening: Opening = await self._call("start", self._task, self._ask is not None)
         return opening
 
@@ -207,33 +207,33 @@ class ClusterEpisode:
         await self._call("restore", replace(snapshot, data=b""), data, verbs=verbs)
 
     async def close(self) -> None:
-        tenancy, self._tenancy = self._tenancy, None
-        if tenancy is None:
+        actor, self._actor = self._actor, None
+        if actor is None:
             return
         try:
-            if not tenancy.lost:
-                outcome: Outcome = await tenancy.remote.call("close", self._number, patience=_GRACE)
-                self.changes = Counter(outcome.changes) or self.changes
+            if not actor.lost:
+                result: VerbResult = await actor.remote.call("close", self._number, patience=_GRACE)
+                self.changes = Counter(result.changes) or self.changes
         except EpisodeLost:  # nothing depends on a closed environment; the next one finds out
-            self._suite.pool.lose(tenancy)
+            self._suite.pool.lose(actor)
         finally:
-            self._suite.pool.give_back(tenancy)
+            self._suite.pool.give_back(actor)
 
     async def _call(self, method: str, *values: Any, verbs: int = 1) -> Any:
         """What a verb returns, once every question of the environment is answered."""
-        if self._tenancy is None:
+        if self._actor is None:
             raise EnvironmentFailed(f"suite {self._suite.name}, task {self._task.id}: it is not started")
-        outcome = await self._invoke(method, *values, verbs=verbs)
-        while outcome.kind == "question":
-            outcome = await self._invoke("answer", *await self._answer(*outcome.value), verbs=verbs)
-        self.usage, self.changes = outcome.usage, Counter(outcome.changes)
-        if outcome.kind == "failed":
-            raise EnvironmentFailed(outcome.value)
-        if outcome.kind == "no host":
-            self._suite.pool.note_no_host(self._tenancy, outcome.value)
-            raise EpisodeLost(f"task {self._task.id} on {self._tenancy.where.machine}: {outcome.value}")
-        self._suite.pool.note_host(self._tenancy)
-        return outcome.value
+        result = await self._invoke(method, *values, verbs=verbs)
+        while result.kind == "question":
+            result = await self._invoke("answer", *await self._answer(*result.value), verbs=verbs)
+        self.usage, self.changes = result.usage, Counter(result.changes)
+        if result.kind == "failed":
+            raise EnvironmentFailed(result.value)
+        if result.kind == "no host":
+            self._suite.pool.note_no_host(self._actor, result.value)
+            raise EpisodeLost(f"task {self._task.id} on {self._actor.where.machine}: {result.value}")
+        self._suite.pool.note_host(self._actor)
+        return result.value
 
     async def _answer(self, role: str, request: Request) -> tuple[Any, ...]:
         assert self._ask is not None
@@ -242,25 +242,25 @@ class ClusterEpisode:
         except InputError as error:  # a role that the config does not have is this environment's mistake
             return (None, str(error))
 
-    async def _invoke(self, method: str, *values: Any, verbs: int) -> Outcome:
-        tenancy = self._tenancy
-        assert tenancy is not None
-        if tenancy.lost:
+    async def _invoke(self, method: str, *values: Any, verbs: int) -> VerbResult:
+        actor = self._actor
+        assert actor is not None
+        if actor.lost:
             self._suite.pool.losses += 1
             raise EpisodeLost(f"task {self._task.id}: its actor is gone")
-        patience = verbs * self._suite.near.timeout + _GRACE
+        patience = verbs * self._suite.local.timeout + _GRACE
         try:
-            outcome: Outcome = await tenancy.remote.call(method, self._number, *values, patience=patience)
+            result: VerbResult = await actor.remote.call(method, self._number, *values, patience=patience)
         except EpisodeLost as lost:
             self._suite.pool.losses += 1
-            self._suite.pool.lose(tenancy)
-            raise EpisodeLost(f"task {self._task.id} on {tenancy.where.machine}: {lost}") from None
-        return outcome
+            self._suite.pool.lose(actor)
+            raise EpisodeLost(f"task {self._task.id} on {actor.where.machine}: {lost}") from None
+        return result
 
 
-def describe_hosts(hosts: Mapping[Whereabouts, int], losses: int = 0) -> str:
+def describe_hosts(hosts: Mapping[ActorLocation, int], losses: int = 0) -> str:
     """
-    >>> a, b = (Whereabouts(f"{name}1", name, 1, "", "", "") for name in "ab")
+    >>> a, b = (ActorLocation(f"{name}1", name, 1, "", "", "") for name in "ab")
     >>> describe_hosts({a: 3, b: 2}), describe_hosts({a: 1}, losses=2)
     ('hosts: a 3, b 2', 'hosts: a 1; 2 episodes were begun again elsewhere')
     """

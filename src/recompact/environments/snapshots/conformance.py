@@ -87,7 +87,7 @@ class _Trial:
     strategy: str = "nothing"
 
     @property
-    def rest(self) -> tuple[Action, ...]:
+    def remaining(self) -> tuple[Action, ...]:
         return self.actions[self.at :]
 
     @asynccontextmanager
@@ -189,14 +189,14 @@ async def _restored(trial: _Trial) -> str:
     async with trial.fresh() as original:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
-        expected = await _play(original, trial.rest)
+        expected = await _play(original, trial.remaining)
         for whose, taken in {
             "restored": snapshot,
             "restored a second time": snapshot,
             "restored from its stored bytes": Snapshot(snapshot.strategy, bytes(snapshot.data)),
         }.items():
             async with trial.restored(taken) as copy:
-                await trial.compare(whose, copy, await _play(copy, trial.rest), expected)
+                await trial.compare(whose, copy, await _play(copy, trial.remaining), expected)
     return f"after a snapshot at action {trial.at} observations and score are the original's"
 
 
@@ -209,12 +209,12 @@ async def _independent(trial: _Trial) -> str:
             # One that does something else. It may fail: only its effect on the others counts.
             async with trial.restored(snapshot) as stranger:
                 with suppress(EnvironmentFailed):
-                    await _steps(stranger, [*reversed(trial.rest[:-1]), *trial.rest[:-1]])
-            pairs = [(await one.step(action), await other.step(action)) for action in trial.rest]
+                    await _steps(stranger, [*reversed(trial.remaining[:-1]), *trial.remaining[:-1]])
+            pairs = [(await one.step(action), await other.step(action)) for action in trial.remaining]
             first = _Playthrough(tuple(a for a, _ in pairs), await one.score())
             second = _Playthrough(tuple(b for _, b in pairs), await other.score())
             await trial.compare("beside another branch", other, second, first)
-            last = await _play(original, trial.rest)
+            last = await _play(original, trial.remaining)
             await trial.compare("in the original, after its branches,", original, last, first)
     return "two branches in turn, a third that does other things, and the original after them go alike"
 
@@ -225,19 +225,21 @@ async def _nested(trial: _Trial) -> str:
         original = await stack.enter_async_context(trial.fresh())
         await _steps(original, trial.actions[: trial.at])
         first = snapshot = await trial.snapshot(original)
-        expected = await _play(original, trial.rest)
-        for depth, action in enumerate(trial.rest[:-1], 1):
+        expected = await _play(original, trial.remaining)
+        for depth, action in enumerate(trial.remaining[:-1], 1):
             branch = await stack.enter_async_context(trial.restored(snapshot))
             await branch.step(action)
             snapshot = await trial.snapshot(branch)
             if depth == 3:
                 break
         copy = await stack.enter_async_context(trial.restored(snapshot))
-        rest = trial.rest[depth:]
+        remaining = trial.remaining[depth:]
         part = _Playthrough(expected.observations[depth:], expected.score)
-        await trial.compare(f"in a branch of a branch ({depth} deep)", copy, await _play(copy, rest), part)
+        await trial.compare(f"in a branch of a branch ({depth} deep)", copy, await _play(copy, remaining), part)
         again = await stack.enter_async_context(trial.restored(first))
-        await trial.compare("restored after its branches had branches", again, await _play(again, trial.rest), expected)
+        await trial.compare(
+            "restored after its branches had branches", again, await _play(again, trial.remaining), expected
+        )
     return f"snapshots of branches, {depth} deep, restore as well"
 
 
@@ -246,12 +248,12 @@ async def _many(trial: _Trial) -> str:
     async with trial.fresh() as original:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
-        expected = await _play(original, trial.rest)
+        expected = await _play(original, trial.remaining)
         slots = asyncio.Semaphore(4)
 
         async def branch(number: int) -> None:
             async with slots, trial.restored(snapshot) as copy:
-                await _steps(copy, trial.rest[: 1 + number % len(trial.rest)])
+                await _steps(copy, trial.remaining[: 1 + number % len(trial.remaining)])
 
         results = await asyncio.gather(*map(branch, range(trial.branches)), return_exceptions=True)
         for result in results:
@@ -259,7 +261,7 @@ async def _many(trial: _Trial) -> str:
                 raise result
         async with trial.restored(snapshot) as copy:
             whose = f"restored after {trial.branches} branches"
-            await trial.compare(whose, copy, await _play(copy, trial.rest), expected)
+            await trial.compare(whose, copy, await _play(copy, trial.remaining), expected)
     return f"after {trial.branches} branches another one is like the first"
 
 

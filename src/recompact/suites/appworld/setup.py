@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 
-from recompact.environments.setting_up import Order, Say, SetupFailed, make_venv, pip_install, run_step
+from recompact.environments.setting_up import Say, SetupFailed, SetupRequest, make_venv, pip_install, run_step
 from recompact.suites.appworld.installation import NAME, PARTS
 from recompact.suites.appworld.view import agents_view
 
@@ -36,19 +36,19 @@ unpack_bundle(bundle_file_path=sys.argv[1], base_directory=sys.argv[2], password
 """
 
 
-def setup(order: Order, say: Say) -> None:
+def setup(request: SetupRequest, say: Say) -> None:
     """Do what has not been done yet. Raises SetupFailed at the first step that cannot be done."""
-    python = str(make_venv(order.place / "venv", order.python or sys.executable, say))
+    python = str(make_venv(request.place / "venv", request.python or sys.executable, say))
     if not _runs(python, "import appworld.install"):
-        pip_install(order.place / "venv" / "bin" / "python", [REQUIREMENT], say)
+        pip_install(request.place / "venv" / "bin" / "python", [REQUIREMENT], say)
     if not _runs(python, "import appworld.apps.supervisor.models"):
         say("unpacking the apps")
         run_step("unpacking the apps", [python, "-c", "from appworld.install import install_package as i; i()"])
-    root = order.place / "root"
+    root = request.place / "root"
     if all((root / "data" / part).is_dir() for part in PARTS):
         say(f"the task data already exist: {root / 'data'}")
     else:
-        _fill(python, order, say)
+        _fill(python, request, say)
     say("laying out what agents may see of the data")
     agents_view(root)
 
@@ -61,12 +61,12 @@ def _runs(python: str, code: str) -> bool:
     return True
 
 
-def _fill(python: str, order: Order, say: Say) -> None:
+def _fill(python: str, request: SetupRequest, say: Say) -> None:
     """The data, from the user's own bundle or from the network; they appear whole or not at all."""
-    root = order.place / "root"
+    root = request.place / "root"
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root) as scratch:
-        bundle = order.source
+        bundle = request.source
         if bundle is None:
             say("fetching the task data")
             bundle = os.path.join(scratch, "data.bundle")  # type: ignore[assignment]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recompact.environments.action_error import ActionError
-from recompact.environments.shell import Limits, Shell
+from recompact.environments.shell import CommandLimits, Shell
 from recompact.suites.officebench import plain
 from recompact.suites.officebench.documents import (
     DOCUMENT,
@@ -38,7 +38,7 @@ _COMMAND = (
     "soffice -env:UserInstallation=file://$HOME/office --headless --norestore"
     " --convert-to pdf --outdir . source{suffix} && test -s source.pdf"
 )
-_OFFICE = Limits(seconds=60.0, cpu=60, memory=8 * 1024**3, processes=200)  # it reserves far more than it uses
+_OFFICE = CommandLimits(seconds=60.0, cpu=60, memory=8 * 1024**3, processes=200)  # it reserves far more than it uses
 _log = logging.getLogger(__name__)
 
 
@@ -64,11 +64,11 @@ def _by_office(data: bytes, suffix: str, office: Shell) -> bytes | None:
         directory = Path(scratch, TESTBED)
         directory.mkdir()
         (directory / f"source{suffix}").write_bytes(data)
-        outcome = office.run(_COMMAND.format(suffix=suffix), directory)
-        if outcome.stopped:
-            raise ActionError(f"the conversion was stopped: {outcome.stopped}")
-        if outcome.code:
-            _log.warning("LibreOffice failed, so a plain PDF is written: %s", outcome.output.strip()[-300:])
+        result = office.run(_COMMAND.format(suffix=suffix), directory)
+        if result.stopped:
+            raise ActionError(f"the conversion was stopped: {result.stopped}")
+        if result.code:
+            _log.warning("LibreOffice failed, so a plain PDF is written: %s", result.output.strip()[-300:])
             return None
         return files_of_testbed(directory).read("source.pdf")
 

@@ -20,7 +20,7 @@ from recompact.values.trajectory import Action
 _TEMPLATE = "worked-example"  # which no tree has, so its testbed is empty
 _NEXT = "That task is finished. The next one has other files and other people: look at them first."
 
-Deed = tuple[str, str, Mapping[str, Any]]
+ExampleCall = tuple[str, str, Mapping[str, Any]]
 """App, action and arguments."""
 
 
@@ -29,8 +29,8 @@ class Worked:
     """A task, with what is there beforehand and what solves it."""
 
     text: str
-    before: Sequence[Deed]
-    deeds: Sequence[Deed]
+    before: Sequence[ExampleCall]
+    calls: Sequence[ExampleCall]
 
 
 _RENTS = {"file_path": "data/rents.xlsx"}
@@ -46,7 +46,7 @@ EXAMPLES = (
                 for column, text in enumerate(cells, start=1)
             ),
         ),
-        deeds=(
+        calls=(
             (SYSTEM_APP, SWITCH, {"target_app": "excel"}),
             ("excel", "read_file", _RENTS),
             ("excel", "set_cell", _RENTS | {"row_idx": 3, "column_idx": 2, "text": "740"}),
@@ -56,7 +56,7 @@ EXAMPLES = (
     Worked(
         "what is in Kim's calendar on 3/4/2024?",
         before=(("calendar", "create_event", _VISIT),),
-        deeds=(
+        calls=(
             (SYSTEM_APP, SWITCH, {"target_app": "calendar"}),
             ("calendar", "list_events", {"username": "Kim"}),
             (SYSTEM_APP, FINISH, {"answer": "Dentist"}),
@@ -85,14 +85,14 @@ def worked_examples(
 
 
 def _turns(environment: OfficeBenchEnvironment, worked: Worked, form: ActionForm, name: str) -> list[Message]:
-    for app, deed, arguments in worked.before:
-        environment.step(_action(f"{app}.{deed}", arguments))  # dotted, so that no app has to be opened for it
+    for app, action_name, arguments in worked.before:
+        environment.step(_action(f"{app}.{action_name}", arguments))  # dotted, so that no app has to be opened for it
     turns: list[Message] = []
-    for number, (app, deed, arguments) in enumerate(worked.deeds, start=1):
-        action = _action(deed, arguments, app=app)
+    for number, (app, action_name, arguments) in enumerate(worked.calls, start=1):
+        action = _action(action_name, arguments, app=app)
         observation = environment.step(action).text
         if form == "text":
-            turns += [assistant(shown_action(form, app, deed, arguments)), user(observation)]
+            turns += [assistant(shown_action(form, app, action_name, arguments)), user(observation)]
         else:
             call = ToolCall(f"{name}-{number}", action.name, json.dumps(dict(action.arguments)))
             turns += [assistant("", call), Message("tool", observation, call_id=call.id)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, get_args
 
 from recompact.environments.protocol import Behaviour, Literals, Task
-from recompact.environments.shell import Limits, Shell
+from recompact.environments.shell import CommandLimits, Shell
 from recompact.errors import InputError
 from recompact.registry import Limit
 from recompact.suites.officebench.behaviour import behaviour_of, literals_in
@@ -57,7 +57,7 @@ class OfficeBenchSuite:
         if actions not in get_args(ActionForm):
             raise InputError(f"suite 'officebench': actions = {actions!r} is none of {', '.join(get_args(ActionForm))}")
         self._tree = TaskTree.at(tasks)
-        limits = replace(Limits(), seconds=float(shell_timeout))
+        limits = replace(CommandLimits(), seconds=float(shell_timeout))
         hidden = (self._tree.root, Path(__file__).resolve().parents[2])
         self._shell = Shell.of_this_machine(
             unsafe_shell, MOUNT, limits, readable=(Path("/etc/libreoffice"),), hidden=hidden

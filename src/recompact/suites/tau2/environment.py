@@ -29,7 +29,7 @@ class Tau2Environment:
         official.answer_with(self._ask, temperature)
         self._environment = official.retail.get_environment()
         self._database = Database(self._environment.tools.db)
-        self._agent = _Mouthpiece()
+        self._agent = _RelayAgent()
         self._orchestrator = self._fresh()
 
     def start(self) -> Opening:
@@ -180,7 +180,7 @@ class Tau2Environment:
         return self.ask(role, request)
 
 
-class _Mouthpiece:
+class _RelayAgent:
     """The agent as the orchestrator sees it: it says what it was given."""
 
     message: Any = None

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recompact.environments.installations import ask_interpreter, python_in
-from recompact.environments.setting_up import Order, Say, SetupFailed, first_usable, make_venv, pip_install, run_step
+from recompact.environments.setting_up import (
+    Say,
+    SetupFailed,
+    SetupRequest,
+    first_usable,
+    make_venv,
+    pip_install,
+    run_step,
+)
 
 REPOSITORY = "https://github.com/sierra-research/tau2-bench"
 COMMITS = {  # by the oldest Python that it runs on, newest first
@@ -19,16 +27,14 @@ _PYTHONS = ("python3.13", "python3.12")
 _CAPPED = "litellm<1.82.7"  # 1.82.7 and 1.82.8 were published with malware; older commits have no cap
 
 
-def setup(order: Order, say: Say) -> None:
+def setup(request: SetupRequest, say: Say) -> None:
     """Do what has not been done yet. Raises SetupFailed at the first step that cannot be done."""
-    python = order.python or first_usable([*filter(None, map(shutil.which, _PYTHONS)), sys.executable], say)
-    checkout = (
-        order.source if order.source is not None else _fetch_checkout(order.place / "checkout", _commit(python), say)
-    )
+    python = request.python or first_usable([*filter(None, map(shutil.which, _PYTHONS)), sys.executable], say)
+    checkout = request.source or _fetch_checkout(request.place / "checkout", _commit(python), say)
     if not (checkout / "src" / "tau2" / "domains" / "retail").is_dir():
         raise SetupFailed(f"{checkout} is no checkout of tau2-bench: it has no src/tau2/domains/retail")
-    make_venv(order.place / "venv", python, say)
-    pip_install(python_in(order.place / "venv"), ["-e", str(checkout.resolve()), _CAPPED], say)
+    make_venv(request.place / "venv", python, say)
+    pip_install(python_in(request.place / "venv"), ["-e", str(checkout.resolve()), _CAPPED], say)
 
 
 def _commit(python: str) -> str:

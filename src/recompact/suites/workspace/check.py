@@ -11,7 +11,7 @@ from typing import Any
 
 from recompact.environments.files import remove
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.shell import TEMPORARY, Outcome, Shell
+from recompact.environments.shell import TEMPORARY, CommandResult, Shell
 from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.suites.workspace.folder import CHECK, MOUNT, TaskFolder
 from recompact.values.trajectory import Score
@@ -83,17 +83,17 @@ def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
     return replace(shell, limits=limits, readable=readable, variables=variables)
 
 
-def _score(folder: TaskFolder, outcome: Outcome) -> Score:
-    if outcome.stopped:
-        return Score.of(False, reason=f"the check was stopped: {outcome.stopped}")
+def _score(folder: TaskFolder, result: CommandResult) -> Score:
+    if result.stopped:
+        return Score.of(False, reason=f"the check was stopped: {result.stopped}")
     if folder.check.verdict == "exit":
-        return Score.of(outcome.code == 0, exit_code=outcome.code)
-    lines = [line for line in outcome.output.splitlines() if line.strip()]
+        return Score.of(result.code == 0, exit_code=result.code)
+    lines = [line for line in result.output.splitlines() if line.strip()]
     try:
         return _read(json.loads(lines[-1]))
     except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
-        if outcome.code:
-            return Score.of(False, reason=f"the check ended with exit code {outcome.code} and no score")
+        if result.code:
+            return Score.of(False, reason=f"the check ended with exit code {result.code} and no score")
         raise CheckFailed(
             f"the check of task {folder.id} must print its score as JSON in its last line, a number from 0 to 1 or"
             f' {{"score": …}}, and did not ({type(error).__name__})'

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from recompact.environments.files import Files
-from recompact.environments.shell import Limits
+from recompact.environments.shell import CommandLimits
 from recompact.errors import InputError
 
 FILE, FILES, CHECK = "task.toml", "files", "check"
@@ -30,7 +30,7 @@ MOUNT = "/workspace"
 Verdict = Literal["exit", "json"]
 """How a check gives its verdict: by its exit code, or by JSON in the last line it prints."""
 
-DEFAULT_LIMITS = Limits(seconds=60.0, cpu=60, memory=2 * 1024**3, processes=128, disk=256 * 1024**2)
+DEFAULT_LIMITS = CommandLimits(seconds=60.0, cpu=60, memory=2 * 1024**3, processes=128, disk=256 * 1024**2)
 _ID = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
 
 
@@ -54,7 +54,7 @@ class TaskFolder:
     check: CheckSpec
     split: str = "train"
     groups: Mapping[str, str] = field(default_factory=dict)
-    limits: Limits = DEFAULT_LIMITS
+    limits: CommandLimits = DEFAULT_LIMITS
 
     def lay_out(self, directory: Path) -> None:
         """Copy the files into a workspace, as the agent's own: it may change each of them."""
@@ -150,8 +150,8 @@ def _check(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
     return CheckSpec(_text(data, "command", file), "json" if verdict == "json" else "exit", tuple(protected), seconds)
 
 
-def _limits(data: Mapping[str, Any], file: Path) -> Limits:
-    names = tuple(each.name for each in fields(Limits))
+def _limits(data: Mapping[str, Any], file: Path) -> CommandLimits:
+    names = tuple(each.name for each in fields(CommandLimits))
     _check_names(data, names, file, "limits.")
     numbers: dict[str, Any] = {name: _number(data, name, file, 0) for name in data}
     return replace(DEFAULT_LIMITS, **{n: value if n == "seconds" else int(value) for n, value in numbers.items()})

@@ -80,12 +80,12 @@ def do(name: str, arguments: Arguments, workspace: Path, files: Files, shell: Sh
 def _run(command: str, workspace: Path, shell: Shell) -> str:
     if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
         raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
-    outcome = shell.run(command, workspace)
-    output = keep_both_ends(outcome.output)
-    if outcome.stopped:
-        raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
-    if outcome.code:
-        raise ActionError(f"the command failed with exit code {outcome.code}. Its output:\n{output}")
+    result = shell.run(command, workspace)
+    output = keep_both_ends(result.output)
+    if result.stopped:
+        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
+    if result.code:
+        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
     return output or "The command has finished without output."
 
 

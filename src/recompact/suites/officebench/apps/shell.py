@@ -16,12 +16,12 @@ def _command(desk: Desk, arguments: Arguments) -> str:
     command = text(arguments, "command")
     if "\0" in command or len(command.encode()) > _LONGEST:
         raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
-    outcome = desk.shell.run(command, desk.files.root)
-    output = shorten(outcome.output, SHOWN)
-    if outcome.stopped:
-        raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
-    if outcome.code:
-        raise ActionError(f"the command failed with exit code {outcome.code}. Its output:\n{output}")
+    result = desk.shell.run(command, desk.files.root)
+    output = shorten(result.output, SHOWN)
+    if result.stopped:
+        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
+    if result.code:
+        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
     return output or "The command has finished without output."
 
 

@@ -12,7 +12,7 @@ from recompact.errors import InputError
 _NUMERIC = re.compile(r"\((\\d|\[0-9\])")  # a group of digits in a pattern
 
 
-class Steadying:
+class Normalizer:
     """The names of one run of an agent, as they are and as the model knows them."""
 
     def __init__(
