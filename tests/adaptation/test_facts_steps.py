@@ -47,9 +47,7 @@ def proposed(
         return waiting[evidence.name]
 
     evidence = tuple(
-        SimpleNamespace(
-            name=name, finding=SimpleNamespace(id=each.id), boundary=SimpleNamespace(step=2), needed=("tok-9042",)
-        )
+        SimpleNamespace(name=name, id=each.id, boundary=SimpleNamespace(step=2), needed=("tok-9042",))
         for name, each in waiting.items()
     )
     monkeypatch.setattr(facts, "retained_evidence", lambda store: evidence)

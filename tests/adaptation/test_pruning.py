@@ -76,8 +76,7 @@ def pruned(
             rows.append(TrajectoryRow(unit.name, "t", 0, {}, value >= 1, value, ending, 5, 1, 0, 0, {}, 0))  # type: ignore[arg-type]
         rounds.append(now)
 
-    kept = [*map(finding, retained), SimpleNamespace(id=BoundaryId("collect/x", 1), retained=False)]
-    monkeypatch.setattr(pruning, "findings", lambda store: SimpleNamespace(boundaries=kept))
+    monkeypatch.setattr(pruning, "read_verdicts", lambda store: SimpleNamespace(retained=[*map(finding, retained)]))
     monkeypatch.setattr(pruning, "settings_of", lambda store: SimpleNamespace(hazard=0.1, burden=5.0))
     monkeypatch.setattr(pruning, "trajectories", lambda store, phase: rows)
     monkeypatch.setattr(pruning, "read_boundary", lambda store, unit, index: None)
@@ -266,7 +265,7 @@ def replayed(
 
     finding = SimpleNamespace(id=BoundaryId("collect/a", 1), retained=True, outcomes=Outcomes())
     boundary = SimpleNamespace(pre=Context(()))
-    monkeypatch.setattr(pruning, "findings", lambda store: SimpleNamespace(boundaries=[finding]))
+    monkeypatch.setattr(pruning, "read_verdicts", lambda store: SimpleNamespace(retained=[finding]))
     monkeypatch.setattr(pruning, "settings_of", lambda store: SimpleNamespace(hazard=0.1, burden=5.0))
     monkeypatch.setattr(pruning, "trajectories", lambda store, phase: [])
     monkeypatch.setattr(pruning, "read_boundary", lambda store, unit, index: boundary)

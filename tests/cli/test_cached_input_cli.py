@@ -18,6 +18,8 @@ from recompact.simulation.agent import SimulatedAgent
 class Server(SimulatedAgent):
     """Says of its cache what it is told to say."""
 
+    simulated = False
+
     def __init__(self, cached):
         super().__init__()
         self.cached = {"none": None, "text": "many"}.get(cached, cached)

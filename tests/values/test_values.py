@@ -14,7 +14,7 @@ import pytest
 import recompact
 
 # What goes on while something is played, kept nowhere.
-STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search", "Turns")
+STATE = ("_Agenda", "_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search", "Tally", "Turns")
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "values")
 
 

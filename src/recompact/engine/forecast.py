@@ -123,7 +123,7 @@ def _usage_json(usage: UsageByRole) -> dict[str, Any]:
     return {role: {"input": own.input, "output": own.output, "calls": own.calls} for role, own in usage.items()}
 
 
-def priced(forecast: Forecast, config: Config) -> Forecast:
+def with_price(forecast: Forecast, config: Config) -> Forecast:
     """The forecast with the prices and the concurrency of a config."""
     roles = {"agent": config.agent.model, "compressor": config.compressor_model, "optimizer": config.optimizer_model}
     prices = {role: price_of(config.models.get(name)) for role, name in {**roles, **config.suite.models}.items()}

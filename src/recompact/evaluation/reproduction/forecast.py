@@ -14,7 +14,7 @@ from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_dr
 from recompact.attribution.registry import allocation_named, allocation_of
 from recompact.engine.assembly import open_suite
 from recompact.engine.config import Config
-from recompact.engine.forecast import Amount, Forecast, Work, priced, scale_usage
+from recompact.engine.forecast import Amount, Forecast, Work, scale_usage, with_price
 from recompact.engine.store.calls import pace_of
 from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
@@ -58,7 +58,7 @@ async def forecast_collection(config: Config, run: Path) -> Forecast:
     """`collect`."""
     habits = await habits_of(config, [run])
     tasks = await number_of_tasks(config, config.suite.split)
-    return _forecast([_trajectories("collect", habits, tasks, _finished(run, "collect/"))], habits, config)
+    return _forecast([_trajectories("collect", habits, tasks, _count_finished(run, "collect/"))], habits, config)
 
 
 def forecast_verification(config: Config, store: Store) -> Forecast:
@@ -66,7 +66,7 @@ def forecast_verification(config: Config, store: Store) -> Forecast:
     work = forecast_draws(store, allocation_of(store, config.verify))
     pace = pace_of(store, config.agent.model)
     seconds = pace.call + pace.pause if pace.call else None
-    return priced(Forecast((work,), BASIS, seconds=seconds), config)
+    return with_price(Forecast((work,), BASIS, seconds=seconds), config)
 
 
 async def forecast_adaptation(config: Config, method: Method, run: Path) -> Forecast:
@@ -74,7 +74,7 @@ async def forecast_adaptation(config: Config, method: Method, run: Path) -> Fore
     habits = await habits_of(config, [run])
     tasks = await number_of_tasks(config, config.suite.split)
     settings = config.adapt
-    works = [_trajectories("collect", habits, tasks, _finished(run, "collect/"))]
+    works = [_trajectories("collect", habits, tasks, _count_finished(run, "collect/"))]
     if method.needs_effects:
         works.append(_verification(config, run, habits, tasks))
     own = method.training_runs * tasks
@@ -83,7 +83,7 @@ async def forecast_adaptation(config: Config, method: Method, run: Path) -> Fore
     if method.asks_optimizer:
         works.append(_questions(config, method, habits, tasks))
     fit = (1 + settings.candidates) * min(settings.fit_tasks, tasks) * settings.fit_runs
-    works.append(_trajectories("select", habits, method.selections * fit, _finished(run, "select/")))
+    works.append(_trajectories("select", habits, method.selections * fit, _count_finished(run, "select/")))
     return _forecast(works, habits, config)
 
 
@@ -91,7 +91,7 @@ async def forecast_evaluation(config: Config, arms: Sequence[Arm], runs: int, ru
     """`evaluate`; what an arm without compaction saves and spends is not told apart."""
     habits = await habits_of(config, [run])
     tasks = await number_of_tasks(config, config.suite.split)
-    done = _finished(run, "evaluate/")
+    done = _count_finished(run, "evaluate/")
     return _forecast([_trajectories("evaluate", habits, len(arms) * tasks * runs, done)], habits, config)
 
 
@@ -102,9 +102,9 @@ async def forecast_reproduction(setting: Setting, experiments: Sequence[Experime
     for each in experiments:
         whole, continuations = _counts(setting, each, habits, train, test)
         path = setting.path(each.name)
-        works.append(_trajectories(each.name, habits, whole, _finished(path, kind="trajectory")))
+        works.append(_trajectories(each.name, habits, whole, _count_finished(path, kind="trajectory")))
         if continuations:
-            done = _finished(path, kind="continuation")
+            done = _count_finished(path, kind="continuation")
             works.append(_continuations(f"{each.name}, draws", habits, continuations, done))
     return _forecast(works, habits, setting.config)
 
@@ -174,7 +174,7 @@ def _questions(config: Config, method: Method, habits: Habits, tasks: int) -> Wo
     return Work("revise", "question", 0, Amount(calls, usage))
 
 
-def _finished(run: Path, beginning: str = "", kind: str = "trajectory") -> int:
+def _count_finished(run: Path, beginning: str = "", kind: str = "trajectory") -> int:
     if not run.is_file():
         return 0
     with Store.read(run) as store:
@@ -182,7 +182,7 @@ def _finished(run: Path, beginning: str = "", kind: str = "trajectory") -> int:
 
 
 def _forecast(works: Sequence[Work], habits: Habits, config: Config) -> Forecast:
-    return priced(Forecast(tuple(works), _basis(habits), seconds=habits.seconds), config)
+    return with_price(Forecast(tuple(works), _basis(habits), seconds=habits.seconds), config)
 
 
 def _basis(habits: Habits) -> str:
