@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -15,6 +16,7 @@ from workspace_support import write_task
 
 from recompact.agents import episode
 from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.connection import StoreError
 from recompact.environments.process_tree import descendants
 from recompact.models.failures import Overloaded
 from recompact.values.chat import Request
@@ -54,6 +56,8 @@ async def test_a_model_that_fails_one_call_in_three_changes_nothing(tmp_path: Pa
             break
         except (Unfinished, Overloaded):
             continue
+        except StoreError:  # a process of the attempt before still holds the lock for a moment
+            await asyncio.sleep(0.1)
     assert verification.left_out == {}
     assert faulty == calm
     assert set(answered.values()) == {1}, "a call that was journaled was sent again"
