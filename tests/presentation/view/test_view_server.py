@@ -85,6 +85,19 @@ async def every_page(visit: Visit) -> dict[str, tuple[int, str]]:
     return pages
 
 
+def test_a_run_whose_verdicts_are_all_of_one_kind_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_verified(tmp_path / "mine.db")
+    monkeypatch.setattr("recompact.presentation.view.runs.stored_kinds", lambda store: {"harmless": 3})
+
+    async def look() -> tuple[int, str]:
+        async with visit(tmp_path) as visitor:
+            return await visitor.get()
+
+    status, text = asyncio.run(look())
+    assert status == 200
+    assert '<td class="num">0</td>' in text
+
+
 def test_every_view_is_reached_and_hostile_text_stays_text(runs: Path) -> None:
     before = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in runs.glob("*.db")}
 
