@@ -41,7 +41,7 @@ from recompact.simulation.prior import draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL
 from recompact.values.chat import sha256
-from recompact.values.template import Template, default_template, load, save
+from recompact.values.template import Template, default_template, load
 
 REFERENCES = ("none", "fifo")  # no prompt at all
 FIXED = (ORIGINAL, "all-clauses")  # prompts that no evidence changed
@@ -220,7 +220,7 @@ def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dic
     _copy(directory / f"{begin}.db", path)
     started = time.process_time()
     adaptation = asyncio.run(_adapt(plan.config(seed, method, plan.train_tasks(seed)), path, "select"))
-    save(adaptation.template, directory / method)
+    adaptation.template.save(directory / method)
     with Store.read(path) as store:
         facts = {
             "winner": adaptation.winner,
@@ -286,7 +286,7 @@ async def _try_template(path: Path, plan: Plan, method: str, template: Template 
     arm = method
     if template is not None:
         place = path.with_suffix(".template")
-        save(template, place)
+        template.save(place)
         arm = f"prompt={place.resolve()}"
     with Store.open(path) as store:
         async with open_evaluation(config, store) as study:

@@ -34,7 +34,7 @@ from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
 from recompact.evaluation.summary import evaluation
 from recompact.values.candidate import Fit
 from recompact.values.stats import Estimate, bootstrap
-from recompact.values.template import Template, save
+from recompact.values.template import Template
 
 RULES = ("paper", "racing")
 
@@ -105,7 +105,7 @@ async def try_templates(
     for hash, template in templates.items():
         directory = place / "templates" / hash[:16]
         if not directory.exists():
-            save(template, directory)
+            template.save(directory)
         names[hash] = directory
     with Store.open(place / f"{config.run.seed}-test.db") as store:
         async with open_evaluation(with_split(config, "test", test), store) as study:

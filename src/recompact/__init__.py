@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from recompact.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from recompact.adaptation.adapt import adapt as adapt
+    from recompact.adaptation.adapt import Adaptation as Adaptation, adapt as adapt
     from recompact.adaptation.method import Method as Method, MethodInputs as MethodInputs
     from recompact.agents.function import LoopEnded as LoopEnded
     from recompact.attribution.allocation import Allocation as Allocation
@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     from recompact.evaluation.arm_runs import read_arms as read_arms
     from recompact.evaluation.arms import Arm as Arm
     from recompact.evaluation.evaluate import evaluate as evaluate, open_evaluation as open_evaluation
-    from recompact.evaluation.paired import compare as compare
+    from recompact.evaluation.paired import Comparison as Comparison, compare as compare
+    from recompact.harnesses.exporting.export import Export as Export
+    from recompact.harnesses.registry import export as export
     from recompact.models.endpoint import Endpoint as Endpoint
     from recompact.models.failures import ModelFailure as ModelFailure
     from recompact.models.openai import OpenAIModel as OpenAIModel
@@ -96,97 +98,64 @@ if TYPE_CHECKING:
     )
 
 _PUBLIC = {
-    "Action": "values.trajectory",
-    "Agent": "engine.rollout",
-    "Allocation": "attribution.allocation",
-    "Arm": "evaluation.arms",
-    "Boundary": "values.trajectory",
-    "BoundaryId": "values.outcome",
-    "BoundaryView": "attribution.boundary_view",
-    "Candidate": "values.candidate",
-    "ChatModel": "models.protocol",
-    "Clause": "values.candidate",
-    "Compaction": "compressors.protocol",
-    "CompactionFailed": "compressors.protocol",
-    "Compactor": "engine.compactor",
-    "Compressor": "compressors.protocol",
-    "CompressorInputs": "compressors.protocol",
-    "CompressorKind": "compressors.protocol",
-    "Config": "engine.config",
-    "Context": "values.context",
-    "Decoding": "values.chat",
-    "Draw": "values.outcome",
-    "Endpoint": "models.endpoint",
-    "Environment": "environments.protocol",
-    "EnvironmentFailed": "environments.protocol",
-    "Fifo": "compressors.fifo",
-    "GatewayClient": "engine.loops",
-    "InProcessSuite": "environments.inprocess",
-    "InputError": "errors",
-    "LoopCompaction": "engine.loops",
-    "LoopEnded": "agents.function",
-    "Message": "values.chat",
-    "Method": "adaptation.method",
-    "MethodInputs": "adaptation.method",
-    "ModelFailure": "models.failures",
-    "Observation": "environments.protocol",
-    "OpenAIModel": "models.openai",
-    "Opening": "environments.protocol",
-    "OptionError": "errors",
-    "Outcome": "values.outcome",
-    "Outcomes": "values.outcome",
-    "PocketSuite": "suites.pocket.suite",
-    "Progress": "values.progress",
-    "Prompted": "compressors.prompted",
-    "RecompactError": "errors",
-    "Reply": "values.chat",
-    "Request": "values.chat",
-    "Score": "values.trajectory",
-    "Study": "engine.study",
-    "Suite": "environments.protocol",
-    "Summary": "values.context",
-    "Task": "environments.protocol",
-    "Template": "values.template",
-    "ToolCall": "values.chat",
-    "ToolSpec": "values.chat",
-    "Trajectory": "values.trajectory",
-    "Turn": "values.context",
-    "Unfinished": "engine.execution.scheduler",
-    "Usage": "values.chat",
-    "Verdict": "engine.store.verdicts",
-    "Verification": "attribution.judgement",
-    "adapt": "adaptation.adapt",
-    "agent_suite": "suites.workspace.function_agents",
-    "assistant": "values.chat",
-    "boundary_view": "attribution.boundary_view",
-    "collect": "engine.collection",
-    "compare": "evaluation.paired",
-    "counter": "values.tokens",
-    "default_template": "values.template",
-    "evaluate": "evaluation.evaluate",
-    "function_suite": "environments.functions",
-    "gateway": "engine.loops",
-    "load_config": "engine.config_parser",
-    "open_evaluation": "evaluation.evaluate",
-    "open_run": "engine.store.runs",
-    "open_study": "engine.assembly",
-    "parse_config": "engine.config_parser",
-    "read_arms": "evaluation.arm_runs",
-    "read_verdicts": "attribution.judgement",
-    "run_episode": "engine.execution.episodes",
-    "simulated_models": "simulation",
-    "system": "values.chat",
-    "user": "values.chat",
-    "verify": "attribution.verify",
+    "adaptation.adapt": "Adaptation adapt",
+    "adaptation.method": "Method MethodInputs",
+    "agents.function": "LoopEnded",
+    "attribution.allocation": "Allocation",
+    "attribution.boundary_view": "BoundaryView boundary_view",
+    "attribution.judgement": "Verification read_verdicts",
+    "attribution.verify": "verify",
+    "compressors.fifo": "Fifo",
+    "compressors.prompted": "Prompted",
+    "compressors.protocol": "Compaction CompactionFailed Compressor CompressorInputs CompressorKind",
+    "engine.assembly": "open_study",
+    "engine.collection": "collect",
+    "engine.compactor": "Compactor",
+    "engine.config": "Config",
+    "engine.config_parser": "load_config parse_config",
+    "engine.execution.episodes": "run_episode",
+    "engine.execution.scheduler": "Unfinished",
+    "engine.loops": "GatewayClient LoopCompaction gateway",
+    "engine.rollout": "Agent",
+    "engine.store.runs": "open_run",
+    "engine.store.verdicts": "Verdict",
+    "engine.study": "Study",
+    "environments.functions": "function_suite",
+    "environments.inprocess": "InProcessSuite",
+    "environments.protocol": "Environment EnvironmentFailed Observation Opening Suite Task",
+    "errors": "InputError OptionError RecompactError",
+    "evaluation.arm_runs": "read_arms",
+    "evaluation.arms": "Arm",
+    "evaluation.evaluate": "evaluate open_evaluation",
+    "evaluation.paired": "Comparison compare",
+    "harnesses.exporting.export": "Export",
+    "harnesses.registry": "export",
+    "models.endpoint": "Endpoint",
+    "models.failures": "ModelFailure",
+    "models.openai": "OpenAIModel",
+    "models.protocol": "ChatModel",
+    "simulation": "simulated_models",
+    "suites.pocket.suite": "PocketSuite",
+    "suites.workspace.function_agents": "agent_suite",
+    "values.candidate": "Candidate Clause",
+    "values.chat": "Decoding Message Reply Request ToolCall ToolSpec Usage assistant system user",
+    "values.context": "Context Summary Turn",
+    "values.outcome": "BoundaryId Draw Outcome Outcomes",
+    "values.progress": "Progress",
+    "values.template": "Template default_template",
+    "values.tokens": "counter",
+    "values.trajectory": "Action Boundary Score Trajectory",
 }
+"""Where the public names are: module by module."""
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name not in _MODULES:
         raise AttributeError(f"module 'recompact' has no attribute {name!r}")
-    return getattr(import_module(f"recompact.{_PUBLIC[name]}"), name)
+    return getattr(import_module(f"recompact.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

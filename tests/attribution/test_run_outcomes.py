@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from recompact.attribution.records import (
     says_nothing,
     settings_of,
 )
-from recompact.attribution.verify import _order, outcome_of, rest
+from recompact.attribution.verify import _order, outcome_of, remaining_steps
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow, continuation_rows
 from recompact.engine.store.store import Store
@@ -103,6 +103,9 @@ def test_settings_are_the_defaults_until_a_run_was_verified(store: Store) -> Non
     chosen = VerifyConfig(0.25, 3.0, "racing", {"prior": "audit"})
     begin(store, verified=chosen)
     assert settings_of(store) == chosen
+    store.set_metadata(replace(store.metadata, verified={**asdict(chosen), "half": "up"}))
+    with pytest.raises(InputError, match="half"):  # a key of another version: the way out is to verify again
+        settings_of(store)
 
 
 def test_the_digest_tells_runs_apart_but_not_how_far_a_boundary_came_that_was_left_out(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_the_digest_tells_runs_apart_but_not_how_far_a_boundary_came_that_was_le
 
 @pytest.mark.parametrize(("step", "steps", "left"), [(5, 20, 15), (19, 20, 1), (20, 20, 1), (5, 7, 2)])
 def test_the_rest_of_a_trajectory_is_a_step_at_least(step: int, steps: int, left: int) -> None:
-    assert rest(BoundaryRow("collect/a", 1, "a", step, 2000, 900, steps, True)) == left
+    assert remaining_steps(BoundaryRow("collect/a", 1, "a", step, 2000, 900, steps, True)) == left
 
 
 def test_names_that_are_wrong_are_answered_with_names_that_are_there(store: Store) -> None:

@@ -15,7 +15,7 @@ from harness_prompts import prompts_of
 from recompact.cli.main import main
 from recompact.errors import InputError
 from recompact.harnesses.importing.template_import import from_files, write
-from recompact.values.template import Template, default_template, lint, load, read, save
+from recompact.values.template import Template, default_template, lint, load, read
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"
 GOOD = Template("You sum up.", "{{ history }}\n" + SECTIONS, "{{ history }}{{ previous_summary }}\n" + SECTIONS)
@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
 
 
 def saved(template: Template, directory: Path) -> Path:
-    save(template, directory)
+    template.save(directory)
     return directory
 
 
@@ -79,7 +79,7 @@ def test_show_raw_is_the_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     text = "é\r\n{{ history }}\x0c no line end"
-    save(replace(GOOD, first=text), tmp_path)
+    replace(GOOD, first=text).save(tmp_path)
     monkeypatch.setattr(sys, "argv", ["recompact", "prompts", "show", str(tmp_path), "--part", "first", "--raw"])
     main()
     assert capfdbinary.readouterr().out == text.encode()

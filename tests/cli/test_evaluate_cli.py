@@ -19,7 +19,7 @@ from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.evaluation.evaluate import unit_of
 from recompact.values.context import Context
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.values.trajectory import Ending, Score, Trajectory
 
 
@@ -28,7 +28,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     home = tmp_path_factory.mktemp("evaluate")
     path = home / "small.toml"
     path.write_text("[suite]\nlimit = 3\n[compressor]\nbudget = 2048\n")
-    save(default_template(), home / "mine")
+    default_template().save(home / "mine")
     done = recompact(
         "evaluate", path, "--arm", "none", "--arm", "prompting", "--arm", f"pair={home / 'mine'}", "--runs", 2
     )
@@ -102,7 +102,7 @@ def test_a_task_whose_environment_broke_is_left_out_and_told_by_every_command(tm
 def test_tasks_that_an_arm_was_adapted_on_are_told(tmp_path: Path) -> None:
     path = tmp_path / "seen.toml"
     path.write_text("[suite]\nlimit = 2\n[compressor]\nbudget = 2048\n")
-    save(default_template(), tmp_path / "mine")
+    default_template().save(tmp_path / "mine")
     manifest = {"hash": default_template().hash, "models": {}, "training_tasks": ["pocket-train-000", "x"]}
     config = {"suite": {"use": "pocket"}}
     words = (

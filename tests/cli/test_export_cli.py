@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import recompact
 
-from recompact.values.template import Template, load, save
+from recompact.values.template import Template, load
 
 Run = Callable[..., tuple[int, str, str]]
 TEMPLATE = Template(
@@ -21,7 +21,7 @@ TEMPLATE = Template(
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    save(TEMPLATE, tmp_path / "mine")
+    TEMPLATE.save(tmp_path / "mine")
 
     def _run(*arguments: object) -> tuple[int, str, str]:
         done = recompact(*arguments)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import recompact
 
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.version import install_command
 
 
@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep, an evaluation of the same tasks with other models, and a verified run."""
     home = tmp_path_factory.mktemp("figures")
     (home / "c.toml").write_text("[suite]\nlimit = 3\n[compressor]\nbudget = 2048\n")
-    save(default_template(), home / "mine")
+    default_template().save(home / "mine")
     arms = ("--arm", "none", "--arm", "prompting", "--arm", "mine=mine", "--runs", 2)
     for run, more in (("sweep", ("--budget", 1024, "--budget", "1536,2048")), ("here", ())):
         done = recompact("evaluate", "c.toml", *arms, *more, "--run", run, cwd=home)

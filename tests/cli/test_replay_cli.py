@@ -23,7 +23,7 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.models.failures import Overloaded
 from recompact.values.chat import Message, ToolCall, Usage, user
 from recompact.values.context import Context, Turn
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.values.trajectory import Score, Trajectory
 
 TASKS = '["pocket-train-001", "pocket-train-004"]'
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = home / "small.toml"
     config.write_text(f"[suite]\ntasks = {TASKS}\n[compressor]\nbudget = 2048\n")
     own = default_template()
-    save(replace(own, system=f"{own.system}\nKeep every id."), home / "mine")
+    replace(own, system=f"{own.system}\nKeep every id.").save(home / "mine")
     collected = recompact("collect", config)
     assert collected.returncode == 0, collected.stderr
     config.write_text(config.read_text().replace(f"tasks = {TASKS}\n", "limit = 3\n"))
@@ -91,8 +91,8 @@ def test_replay_prints_conditions_and_a_verdict_and_is_there_the_next_time(home:
 def test_a_case_is_closed_from_the_command_line(tmp_path: Path) -> None:
     """Collected, verified and replayed over the network: the run's own prompt loses the code again, one keeps it."""
     config = tmp_path / "vault.toml"
-    save(told(KEEP), tmp_path / "keeping")
-    save(told("Be brief."), tmp_path / "idle")
+    told(KEEP).save(tmp_path / "keeping")
+    told("Be brief.").save(tmp_path / "idle")
     with served({"agent": Opener(), "noter": Keeper()}) as server:
         text = CONFIG.replace("replay_support.py:vault", f"{HERE}:vault")
         config.write_text(text.replace("http://127.0.0.1:9/v1", server.base_url))

@@ -19,7 +19,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.summary import evaluation
 from recompact.values.candidate import Candidate, Clause
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("report")
     make_evaluation(home / "runs" / "arms.db")
     make_verified(home / "runs" / "mine.db", ["red", "blue"])
-    save(adapted_template(), home / "adapted")
+    adapted_template().save(home / "adapted")
     return home
 
 

@@ -21,7 +21,7 @@ from recompact.models.failures import ModelFailure
 from recompact.values.candidate import Fit, Selection
 from recompact.values.context import Context
 from recompact.values.tables import FORMATS, render
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.values.texts import visible
 from recompact.values.trajectory import Incident, Score, Trajectory
 
@@ -46,8 +46,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _spoil(runs / f"{name}.db")
     _add_incident(runs / "mine.db")
     template = default_template()
-    save(replace(template, provenance={"harness": NAME, "notes": [NAME]}), directory / "before")
-    save(replace(template, first=f"{template.first}\n## New {HIDDEN}\n{HIDDEN}\n"), directory / "after")
+    replace(template, provenance={"harness": NAME, "notes": [NAME]}).save(directory / "before")
+    replace(template, first=f"{template.first}\n## New {HIDDEN}\n{HIDDEN}\n").save(directory / "after")
     (directory / "bad\u202e.toml").write_text('[suite]\nuse = "pocket"\n[agent]\n"mo\\u202edel" = "x"\n')
     _behaviour_run(directory)
     return directory

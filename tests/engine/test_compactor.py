@@ -140,8 +140,6 @@ def test_a_model_without_words_changes_nothing() -> None:
 def test_a_template_directory_and_a_server_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from aiohttp import web
 
-    from recompact.values.template import save
-
     bodies: list[Any] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -150,7 +148,7 @@ def test_a_template_directory_and_a_server_are_enough(tmp_path: Path, monkeypatc
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return web.json_response({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]})
 
-    save(Template("S", "{{ history }}\n## A\nfirst", "{{ history }}{{ previous_summary }}\n## A\nmore"), tmp_path / "t")
+    Template("S", "{{ history }}\n## A\nfirst", "{{ history }}{{ previous_summary }}\n## A\nmore").save(tmp_path / "t")
     messages = [TASK, *openai_turn(1), *openai_turn(2)]
     with served_app(answer) as url:
         shorter = asyncio.run(Compactor(tmp_path / "t", Endpoint("m", base_url=url), 60).compact(messages))

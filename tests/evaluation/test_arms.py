@@ -19,7 +19,7 @@ from recompact.engine.study import Study
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, built_in_arms, label, note_arms, parse_arms
 from recompact.evaluation.evaluate import open_evaluation
-from recompact.values.template import Template, default_template, save
+from recompact.values.template import Template, default_template
 
 OWN = default_template()
 OTHER = Template("Be brief.", "{{ history }}", "{{ previous_summary }} {{ history }}")
@@ -32,7 +32,7 @@ def parsed(*texts: str, settings: CompressorConfig = SETTINGS, **more: Any) -> t
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    save(OTHER, tmp_path / "mine")
+    OTHER.save(tmp_path / "mine")
     return tmp_path / "mine"
 
 
@@ -87,7 +87,7 @@ def test_a_compressor_of_ones_own_is_named_by_its_place(tmp_path: Path) -> None:
         Arm("mine", "my.py:Half", 2048),
         Arm("mine@300", "my.py:Half", 300),
     )
-    save(OTHER, tmp_path / "a:b")  # a directory of that name comes first
+    OTHER.save(tmp_path / "a:b")  # a directory of that name comes first
     (found,) = parsed(f"mine={tmp_path / 'a:b'}")
     assert (found.kind, found.template) == ("prompted", OTHER)
 

@@ -33,7 +33,7 @@ from recompact.evaluation.summary import Evaluation, arm_table, difference_table
 from recompact.values.chat import Message, Reply, Usage
 from recompact.values.stats import sign_test
 from recompact.values.tables import FORMATS, Number, Table, render, render_all
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 
 
 def at(made: ArmRuns, budget: int | None, kind: str = "prompted", **settings: Any) -> ArmRuns:
@@ -368,7 +368,7 @@ def test_released_records_take_part(tmp_path: Path) -> None:
 
 def test_an_arm_knows_with_which_models_its_template_was_adapted(tmp_path: Path) -> None:
     template = default_template()
-    save(template, tmp_path / "t")
+    template.save(tmp_path / "t")
     manifest: dict[str, Any] = {
         "hash": template.hash,
         "models": {"agent": "big", "compressor": "sim-compressor"},

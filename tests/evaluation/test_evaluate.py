@@ -40,7 +40,7 @@ from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request
 from recompact.values.context import Context
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.values.trajectory import Ending, Score, Trajectory
 
 CONFIG = "[compressor]\nbudget = 2048\n[run]\nconcurrency = {}\nshare_prefix = false\n"  # units are counted here
@@ -82,7 +82,7 @@ def test_adding_an_arm_a_scope_a_run_or_a_task_makes_only_what_is_missing(tmp_pa
     assert run(path, arms("none", "fifo"), 1)[1] == 0
     assert run(path, arms("none", "fifo", "prompting"), 1)[1] == 2  # an arm more
     assert run(path, arms("none", "prompting"), 2)[1] == 4  # a run more
-    save(OWN, tmp_path / "same")
+    OWN.save(tmp_path / "same")
     same = arms(f"renamed={tmp_path / 'same'}")
     assert run(path, same, 2)[1] == 0  # another name for the same text
     assert run(path, arms("prompting", scopes=("history", "prefix")), 2)[1] == 4

@@ -22,7 +22,7 @@ from harness_server import ModelServer, Step
 from needs import needs
 
 from recompact.cli.main import cli
-from recompact.values.template import Template, save
+from recompact.values.template import Template
 
 pytestmark = needs("harnesses")
 ROOT = Path(__file__).parent.parent.parent
@@ -48,7 +48,7 @@ def run(command: Sequence[object], **options: Any) -> subprocess.CompletedProces
 
 def exported(harness: str, target: Path) -> Path:
     """The export of the template, as the command writes it."""
-    save(TEMPLATE, target / "template")
+    TEMPLATE.save(target / "template")
     out = target / "export"
     with pytest.raises(SystemExit) as stop:
         cli(["export", str(target / "template"), "--to", harness, "--out", str(out)])

@@ -15,7 +15,7 @@ from recompact.harnesses.registry import load_harness
 from recompact.integrations.inspect import compaction_summary
 from recompact.integrations.langchain import summarization_middleware
 from recompact.integrations.pydantic_ai import summarizing_compaction
-from recompact.values.template import default_template, save
+from recompact.values.template import default_template
 from recompact.version import install_command
 
 
@@ -41,7 +41,7 @@ def test_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_inspect_and_pydantic_ai(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stand_in(monkeypatch, "inspect_ai.model", "CompactionSummary")
     stand_in(monkeypatch, "pydantic_ai_harness.compaction", "SummarizingCompaction")
-    save(default_template(), tmp_path / "t")
+    default_template().save(tmp_path / "t")
     _, options = compaction_summary(tmp_path / "t", threshold=0.5, budget=77)
     assert options["threshold"] == 0.5
     assert "77 tokens" in options["prompt"]

@@ -27,7 +27,6 @@ from recompact.values.template import (
     read,
     render_sections,
     resolve,
-    save,
     without_blocks,
 )
 
@@ -82,7 +81,7 @@ def test_what_a_heading_is(text: str, expected: tuple[str, ...]) -> None:
 def test_written_and_read_again_it_is_the_same_to_the_byte(system: str, first: str, update: str, frame: str) -> None:
     template = Template(system, first, update, frame, {"where": first})
     with tempfile.TemporaryDirectory() as directory:
-        save(template, Path(directory) / "t")
+        template.save(Path(directory) / "t")
         again = read(Path(directory) / "t")
         assert (Path(directory) / "t" / "first.md").read_bytes() == first.encode()
     assert again == template
@@ -91,8 +90,8 @@ def test_written_and_read_again_it_is_the_same_to_the_byte(system: str, first: s
 
 
 def test_an_old_frame_does_not_stay_behind(tmp_path: Path) -> None:
-    save(Template("s", "a ## b", "c", FRAME, {"x": 1}), tmp_path)
-    save(GOOD, tmp_path)
+    Template("s", "a ## b", "c", FRAME, {"x": 1}).save(tmp_path)
+    GOOD.save(tmp_path)
     assert load(tmp_path) == GOOD
     assert load(tmp_path).provenance == {}
 
@@ -212,7 +211,7 @@ def test_a_heading_over_subheadings_needs_no_guidance() -> None:
     ],
 )
 def test_a_bad_directory_is_refused_by_file(tmp_path: Path, file: str, content: bytes | None, says: str) -> None:
-    save(GOOD, tmp_path)
+    GOOD.save(tmp_path)
     if content is None:
         (tmp_path / file).unlink()
     else:
@@ -280,7 +279,7 @@ def test_built_in_templates_are_three_texts_with_the_sections_that_their_names_p
 
 
 def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
-    save(GOOD, tmp_path / "checkpoint")
+    GOOD.save(tmp_path / "checkpoint")
     assert resolve("./checkpoint", tmp_path) == GOOD
     assert resolve("checkpoint", tmp_path) != GOOD
     with pytest.raises(TemplateError, match="built in are default, checkpoint, structured"):
@@ -384,11 +383,11 @@ def test_a_change_of_placeholders_alone_is_one_of_structure() -> None:
 
 
 def test_a_saved_template_has_only_the_files_that_it_needs(tmp_path: Path) -> None:
-    save(Template("", FIRST, UPDATE), tmp_path / "plain")
+    Template("", FIRST, UPDATE).save(tmp_path / "plain")
     assert {path.name for path in (tmp_path / "plain").iterdir()} == {
         *("system.md", "first.md", "update.md", "manifest.json")
     }
-    save(Template("", FIRST, UPDATE, FRAME, {"from": "ä"}), tmp_path / "framed")
+    Template("", FIRST, UPDATE, FRAME, {"from": "ä"}).save(tmp_path / "framed")
     assert (tmp_path / "framed" / "frame.md").read_text() == FRAME
     assert (tmp_path / "framed" / "provenance.json").read_text(encoding="utf-8") == '{\n  "from": "ä"\n}\n'
     (tmp_path / "plain" / "system.md").unlink()

@@ -23,7 +23,6 @@ from recompact.values.candidate import ORIGINAL, Candidate, Clause
 from recompact.values.outputs import MANIFEST, replaced_directory
 from recompact.values.tables import markdown
 from recompact.values.template import Template, headings
-from recompact.values.template.files import write_parts
 from recompact.values.texts import markdown_text
 from recompact.version import __version__
 
@@ -37,7 +36,7 @@ def write_result(study: Study, adaptation: Adaptation, directory: Path, date: st
     manifest = manifest_of(study, adaptation, winner, date)
     provenance = {"adapted_by": f"recompact {__version__}", "method": manifest["method"], "parent": manifest["parent"]}
     with replaced_directory(directory, RESULT) as fresh:
-        write_parts(replace(adaptation.template, provenance=provenance), fresh)
+        replace(adaptation.template, provenance=provenance).write_parts(fresh)
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (fresh / MANIFEST).write_text(text, encoding="utf-8")
         (fresh / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")

@@ -16,7 +16,7 @@ from statistics import fmean
 from recompact.attribution.agenda import with_outcome
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.records import outcomes_in
-from recompact.attribution.verify import rest
+from recompact.attribution.verify import remaining_steps
 from recompact.engine.forecast import Amount, UsageByRole, Work, add_usage, scale_usage
 from recompact.engine.store.calls import first_agent_inputs
 from recompact.engine.store.runs import BoundaryRow, boundary_rows, trajectories
@@ -96,7 +96,7 @@ def imagined_outcomes(
         row = rows[draw.boundary]
         hurt = draw.arm == "POST" and draw.boundary in harmful
         success = chance.random() < (0.2 if hurt else 0.9 if row.trajectory_success else 0.4)
-        mean = rest(row) + 5 * hurt
+        mean = remaining_steps(row) + 5 * hurt
         steps = round(chance.gauss(mean, (0.4 * mean) ** 0.5))
         return Outcome(float(success), max(1, min(step_limit - row.step, steps)))
 
@@ -117,7 +117,7 @@ class _Habits:
     def length(self, draw: Draw, row: BoundaryRow) -> int:
         """About how many steps a continuation takes."""
         needed = max(1, sum(self.new[row.step :]))
-        return needed if draw.arm == "PRE" else round((needed + rest(row)) / 2)
+        return needed if draw.arm == "PRE" else round((needed + remaining_steps(row)) / 2)
 
     def usage(self, steps: int, size: int) -> UsageByRole:
         """What a continuation uses that begins with a context of this size; other models in proportion to the agent."""

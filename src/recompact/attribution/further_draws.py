@@ -16,7 +16,7 @@ from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.judgement import store_verdicts
 from recompact.attribution.records import RunOutcomes, settings_of
-from recompact.attribution.verify import outcome_of, places, telling
+from recompact.attribution.verify import outcome_of, places, with_reply_callback
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.episodes import with_differences
@@ -108,7 +108,7 @@ def _unit(
                 at,
                 "PRE" if purpose == "control" else draw.arm,
                 study.episodes.episode(task, study.ask(calls)),
-                telling(study.agent(calls), lambda: answered(draw)),
+                with_reply_callback(study.agent(calls), lambda: answered(draw)),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
                 observation_tokens=study.config.run.observation_tokens,

@@ -6,13 +6,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import ContinuationRow, boundary_rows, continuation_rows, phase_digest
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.texts import command_line
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,14 @@ def retry_left_out(store: Store) -> int:
 def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
     """How the run was last verified; where it has not been yet, these settings, or the defaults."""
     verified = store.metadata.verified
-    return VerifyConfig(**verified) if verified else otherwise or VerifyConfig()
+    if not verified:
+        return otherwise or VerifyConfig()
+    if unknown := sorted(verified.keys() - {each.name for each in fields(VerifyConfig)}):
+        raise InputError(
+            f"{store.path} was verified by another version of Recompact, whose [verify] had {', '.join(unknown)}:"
+            f" verify it again with {command_line('verify', store.path)}"
+        )
+    return VerifyConfig(**verified)
 
 
 def digest(store: Store) -> str:

@@ -89,15 +89,15 @@ def places(study: Study) -> int:
     return draws_at_once(concurrency, study.agent_slots, pace_of(study.store, study.config.agent.model))
 
 
-def telling(agent: Agent, answered: Callable[[], None]) -> Agent:
-    """The agent, with `answered` called at each reply."""
-    return replace(agent, model=_Telling(agent.model, answered))
+def with_reply_callback(agent: Agent, callback: Callable[[], None]) -> Agent:
+    """The agent, with `callback` called at each reply."""
+    return replace(agent, model=_WithReplyCallback(agent.model, callback))
 
 
 @dataclass(frozen=True)
-class _Telling:
+class _WithReplyCallback:
     model: ChatModel
-    answered: Callable[[], None]
+    callback: Callable[[], None]
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class _Telling:
 
     async def reply(self, request: Request) -> Reply:
         reply = await self.model.reply(request)
-        self.answered()
+        self.callback()
         return reply
 
 
@@ -120,7 +120,7 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
 
     def order(id: BoundaryId, first: int, outcomes: Outcomes) -> tuple[float, ...]:
         arms = [[o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post) if arm]
-        length = max(map(fmean, arms)) if arms else rest(rows[id])
+        length = max(map(fmean, arms)) if arms else remaining_steps(rows[id])
         if cap is None:
             return first, -length
         draws = len(outcomes.pre) + len(outcomes.post)
@@ -145,7 +145,7 @@ def _unit(
                 boundary,
                 draw.arm,
                 study.episodes.episode(task, study.ask(calls)),
-                telling(study.agent(calls), lambda: answered(draw)),
+                with_reply_callback(study.agent(calls), lambda: answered(draw)),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
                 observation_tokens=study.config.run.observation_tokens,
@@ -171,7 +171,7 @@ def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
     return Outcome(continuation.score.value, continuation.steps, tokens)
 
 
-def rest(row: BoundaryRow) -> int:
+def remaining_steps(row: BoundaryRow) -> int:
     """How long the trajectory itself went on from a boundary: the best guess at how long a continuation will."""
     return max(1, row.trajectory_steps - row.step)
 

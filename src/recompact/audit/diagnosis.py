@@ -45,7 +45,6 @@ from recompact.values.masking import safe, safe_line
 from recompact.values.outcome import BoundaryId
 from recompact.values.outputs import MANIFEST, replaced_directory
 from recompact.values.template import Template
-from recompact.values.template.files import write_parts
 from recompact.values.texts import quantity
 from recompact.values.tokens import TokenCounter
 from recompact.version import __version__
@@ -257,7 +256,7 @@ def write_observed(result: ObservedDiagnosis, directory: Path, date: str) -> boo
     }
     manifest = {**provenance, "hash": candidate.template.hash, "date": date, **result.to_json()}
     with replaced_directory(directory, RESULT, "--revised") as fresh:
-        write_parts(replace(candidate.template, provenance=provenance), fresh)
+        replace(candidate.template, provenance=provenance).write_parts(fresh)
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (fresh / MANIFEST).write_text(text, encoding="utf-8")
         (fresh / "CHANGES.md").write_text(_changes(result, candidate, candidate.template), encoding="utf-8")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from recompact.errors import InputError
+from recompact.harnesses.exporting.export import Export, write_export
+from recompact.harnesses.exporting.prompt import BUDGET
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.transcripts.reader import Reader
 from recompact.harnesses.transcripts.registry import READERS
 from recompact.registry import Registry
+from recompact.values.template import Template
 
 HARNESSES = Registry(
     "harness",
@@ -40,6 +43,15 @@ def load_harness(name: str, directory: Path = Path()) -> Harness:
     if not isinstance(harness, Harness):
         raise InputError(f"harness {name!r} is a {type(harness).__name__}: it must be a recompact.harnesses Harness")
     return harness
+
+
+def export(template: Template, harness: str, directory: Path | str | None = None, *, budget: int = BUDGET) -> Export:
+    """Write what makes a harness use a template into a directory (default: `compaction-HARNESS`), and return it: its
+    files, what to do with them, and what the harness cannot carry. `budget` replaces `{{ budget }}`."""
+    known = load_harness(harness)
+    exported = known.export(template, budget)
+    write_export(exported, Path(directory or f"compaction-{known.name}"))
+    return exported
 
 
 def importable() -> dict[str, Harness]:

@@ -16,7 +16,6 @@ from recompact.harnesses.importing.settings import PromptFile, prompt_in
 from recompact.values.chat import sha256
 from recompact.values.outputs import check_directory, is_ours, replaced_directory
 from recompact.values.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
-from recompact.values.template.files import write_parts
 
 IMPORT = "imported template"
 """What the manifest of such a directory calls it."""
@@ -97,7 +96,7 @@ def write(template: Template, directory: Path, *, force: bool) -> None:
     refuse_errors(template, directory)
     check_target(directory, force=force)
     with replaced_directory(directory, IMPORT, "--to") as fresh:
-        write_parts(template, fresh)
+        template.write_parts(fresh)
         if read(fresh) != template:
             raise InputError(f"{directory} was not written: the texts do not survive being written and read again.")
 

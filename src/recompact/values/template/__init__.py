@@ -11,7 +11,6 @@ from recompact.values.template.files import (
     read,
     refuse_errors,
     resolve,
-    save,
 )
 from recompact.values.template.value import (
     INSTRUCTIONS,
@@ -54,6 +53,5 @@ __all__ = [
     "refuse_errors",
     "render_sections",
     "resolve",
-    "save",
     "without_blocks",
 ]

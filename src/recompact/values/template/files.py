@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.values.outputs import replaced_directory
 from recompact.values.template.defects import lint
 from recompact.values.template.value import PARTS, Template
 
@@ -52,21 +51,6 @@ def read(directory: Path) -> Template:
     texts = {part: _read(directory / f"{part}.md", required=part != "system") for part in PARTS}
     frame = _read(directory / "frame.md", required=False)
     return Template(**texts, frame=frame, provenance=_read_provenance(directory / "provenance.json"))
-
-
-def save(template: Template, directory: Path) -> None:
-    """Write a template directory, byte for byte what the value holds: a new one, or over one that this wrote."""
-    with replaced_directory(directory, "template") as fresh:
-        write_parts(template, fresh)
-
-
-def write_parts(template: Template, directory: Path) -> None:
-    """Write the files of a template into an empty directory."""
-    provenance = json.dumps(template.provenance, indent=2, ensure_ascii=False) + "\n" if template.provenance else ""
-    texts = {f"{part}.md": template.part(part) for part in PARTS}
-    for name, text in {**texts, "frame.md": template.frame, "provenance.json": provenance}.items():
-        if text or name in texts:
-            (directory / name).write_text(text, encoding="utf-8", newline="")
 
 
 def default_template() -> Template:

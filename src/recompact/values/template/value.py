@@ -7,12 +7,15 @@ place for itself, so that a harness's own prompt can be used without changing a 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from recompact.values.chat import canonical, sha256
+from recompact.values.outputs import replaced_directory
 
 PARTS = ("system", "first", "update")
 PLACEHOLDERS = ("history", "previous_summary", "task", "prefix", "budget")
@@ -91,6 +94,19 @@ class Template:
         absent = {"previous_summary"} if part == "first" else set()
         frame = without_blocks(self.frame, lambda block: not (own | absent).isdisjoint(placeholders(block)))
         return _PLACEHOLDER.sub(lambda m: text if m[1] == INSTRUCTIONS else m[0], frame)
+
+    def save(self, directory: Path | str) -> None:
+        """Write a template directory, byte for byte what the value holds: a new one, or over one that this wrote."""
+        with replaced_directory(Path(directory), "template") as fresh:
+            self.write_parts(fresh)
+
+    def write_parts(self, directory: Path) -> None:
+        """Write the files of a template into an empty directory."""
+        provenance = json.dumps(self.provenance, indent=2, ensure_ascii=False) + "\n" if self.provenance else ""
+        texts = {f"{part}.md": self.part(part) for part in PARTS}
+        for name, text in {**texts, "frame.md": self.frame, "provenance.json": provenance}.items():
+            if text or name in texts:
+                (directory / name).write_text(text, encoding="utf-8", newline="")
 
 
 def placeholders(text: str) -> tuple[str, ...]:

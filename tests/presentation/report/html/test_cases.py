@@ -41,7 +41,6 @@ from recompact.values.candidate import Candidate, Clause
 from recompact.values.chat import Message, ToolCall
 from recompact.values.context import Context, Turn
 from recompact.values.outcome import BoundaryId
-from recompact.values.template import save
 from recompact.values.trajectory import Score, Trajectory
 
 
@@ -301,7 +300,7 @@ def test_an_evaluation_gives_the_templates_of_its_arms(tmp_path: Path) -> None:
 
 
 def test_given_templates_come_first_and_their_manifest_tells_why(tmp_path: Path) -> None:
-    save(adapted_template(), tmp_path / "after")
+    adapted_template().save(tmp_path / "after")
     rule = {"clause": CLAUSE, "section": "Goal", "boundaries": ["t#1"], "tells_agent": False}
     manifest = {"hash": adapted_template().hash, "rules": [rule]}
     (tmp_path / "after" / "manifest.json").write_text(json.dumps(manifest))

@@ -27,7 +27,7 @@ from recompact.presentation.report.figures import sets
 from recompact.presentation.report.figures.inline import inline_drawing
 from recompact.presentation.report.html import page as page_module
 from recompact.presentation.report.html.page import render
-from recompact.values.template import Template, default_template, save
+from recompact.values.template import Template, default_template
 from recompact.values.texts import visible
 
 OURS = frozenset(
@@ -132,8 +132,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     home = tmp_path_factory.mktemp("hostile")
     own, other = default_template(), adapted_template()
     bad = Template(other.system, f"{other.first}\n{visible(ALL_HOSTILE)}\n", other.update)
-    save(own, home / "before")
-    save(bad, home / "after")
+    own.save(home / "before")
+    bad.save(home / "after")
     evaluation = make_evaluation(home / "evaluation.db", names=[HOSTILE[0], HOSTILE[6]], tasks=HOSTILE[:-1])
     verified = make_verified(home / "verified.db", [*HOSTILE, ALL_HOSTILE, "x" * 100_000, "a\n" * 5000])
     prompt = home / "before", home / "after"
