@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
+import importlib.util
 import inspect
 import operator
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass, field
@@ -17,7 +21,6 @@ from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from recompact.errors import InputError, OptionError
-from recompact.values.neighbours import load_with_neighbours
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,21 @@ class Registry:
         except AttributeError:
             raise InputError(f"{self.kind} {name!r}: {place} has no {attribute!r}") from None
 
+    def make(
+        self, name: str, options: Mapping[str, Any], kind: type, needs: str, directory: Path, **offered: Any
+    ) -> Any:
+        """The plug-in of that name as a `kind`: it may be one, or anything that is called with the options, and with
+        those of `offered` that it has a parameter for, and returns one. `needs` says what makes it one."""
+        plugin = self.find(name, directory)
+        if isinstance(plugin, kind) and not isinstance(plugin, type):
+            if options:
+                raise OptionError(f"{self.kind} {name!r} takes no options", next(iter(options)))
+            return plugin
+        value = build(plugin, options, **offered) if callable(plugin) else plugin
+        if not isinstance(value, kind):
+            raise InputError(f"{self.kind} {name!r} is no {self.kind}: {needs}")
+        return value
+
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.names(), 1, 0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names())}"
@@ -104,13 +122,56 @@ def from_file(path: Path) -> ModuleType:
     if key in _files:
         return _files[key]
     try:
-        module = load_with_neighbours(path.resolve())
+        module = _run_file(path.resolve())
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise InputError(f"{path} could not be loaded: {_cause(error)}") from None
     _files[key] = module
     return module
+
+
+def _run_file(path: Path) -> ModuleType:
+    """Run a file anew and return its module. It imports the files beside it by their names; the standard library takes
+    precedence over them, and they over installed packages."""
+    directory = str(path.parent)
+    _prefer(directory)
+    name = f"recompact_file_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)  # so that its dataclasses are found
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+_directories: set[str] = set()
+
+
+def _prefer(directory: str) -> None:
+    """Let imports look into this directory first of those with users' files, and forget what they got from others
+    under a name that a file here has: what the others import from now on under such a name comes from here."""
+    here = {entry.removesuffix(".py") for entry in os.listdir(directory)}
+    others = _directories - {directory}
+    stale = {name for name in here & sys.modules.keys() if _home(sys.modules[name]) in others}
+    for name in [name for name in sys.modules if name.partition(".")[0] in stale]:
+        del sys.modules[name]
+    _directories.add(directory)
+    if directory in sys.path:
+        sys.path.remove(directory)
+    installed = (n for n, place in enumerate(sys.path) if place.endswith("-packages") or place in _directories)
+    sys.path.insert(next(installed, len(sys.path)), directory)
+    importlib.invalidate_caches()
+
+
+def _home(module: ModuleType) -> str:
+    """The directory in which the file or the folder of a module lies."""
+    file = Path(getattr(module, "__file__", None) or "")
+    return str(file.parent.parent if file.name == "__init__.py" else file.parent)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from recompact.adaptation.method import Method
 from recompact.engine.config import Config
 from recompact.engine.study import Study
-from recompact.errors import InputError, OptionError
-from recompact.registry import Registry, build
+from recompact.errors import InputError
+from recompact.registry import Registry
 
 METHODS = Registry(
     "method",
@@ -34,14 +34,8 @@ METHODS = Registry(
 
 def load_method(name: str, options: Mapping[str, Any] | None = None, directory: Path = Path()) -> Method:
     """A method by name. The plug-in may be a `Method`, or anything that returns one when called with the options."""
-    plugin = METHODS.find(name, directory)
-    if isinstance(plugin, Method):
-        if options:
-            raise OptionError(f"method {name!r} takes no options", next(iter(options)))
-        return plugin
-    method = build(plugin, options or {}) if callable(plugin) else plugin
-    if not isinstance(method, Method):
-        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.Method")
+    needs = "it must be, or give, a recompact.Method"
+    method: Method = METHODS.make(name, options or {}, Method, needs, directory)
     return method
 
 
@@ -65,10 +59,5 @@ def method_of(study: Study) -> Method:
 
 def method_in(config: Config) -> Method:
     """The method that a config names."""
-    settings = config.adapt
-    try:
-        return load_method(settings.method, settings.options, config.directory)
-    except OptionError as error:
-        raise config.error(str(error), "adapt", "options", *([error.key] if error.key else [])) from None
-    except InputError as error:
-        raise config.error(str(error), "adapt", "method") from None
+    with config.blame("adapt", key="method"):
+        return load_method(config.adapt.method, config.adapt.options, config.directory)

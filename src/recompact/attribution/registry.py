@@ -18,8 +18,8 @@ from recompact.attribution.prior import Tilt
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
-from recompact.errors import InputError, OptionError
-from recompact.registry import Registry, build
+from recompact.errors import InputError
+from recompact.registry import Registry
 from recompact.values.outcome import BoundaryId, Draw, Outcomes
 
 ALLOCATIONS = Registry(
@@ -56,12 +56,11 @@ def allocation_named(settings: VerifyConfig, run: RunFacts = NO_RUN, directory: 
     The plug-in is called with its options and, where it has such parameters, with `thresholds`, `seed` and `run`.
     """
     name, options = _parts(settings)
-    plugin = ALLOCATIONS.find(name, directory)
-    thresholds = Thresholds(settings.hazard, settings.burden)
-    given = build(plugin, options, thresholds=thresholds, seed=run.seed, run=run) if callable(plugin) else plugin
-    if not isinstance(given, Allocation):
-        raise InputError(f"allocation {name!r} is no allocation: it must return a recompact.Allocation")
-    return Chained(given, links_of(run.trajectories)) if _is_chained(settings.allocation) else given
+    offered = {"thresholds": Thresholds(settings.hazard, settings.burden), "seed": run.seed, "run": run}
+    allocation: Allocation = ALLOCATIONS.make(
+        name, options, Allocation, "it must be a recompact.Allocation", directory, **offered
+    )
+    return Chained(allocation, links_of(run.trajectories)) if _is_chained(settings.allocation) else allocation
 
 
 def describe_allocation(settings: VerifyConfig) -> Allocation:
@@ -91,12 +90,8 @@ class Elsewhere(Allocation):
 
 def allocation_in(config: Config) -> Allocation:
     """The allocation that a config names, as it is described; a mistake in it is shown with its line."""
-    try:
+    with config.blame("verify", key="allocation"):
         return allocation_named(config.verify, directory=config.directory)
-    except OptionError as error:
-        raise config.error(str(error), "verify", "options", *([error.key] if error.key else [])) from None
-    except InputError as error:
-        raise config.error(str(error), "verify", "allocation") from None
 
 
 def with_allocation(settings: VerifyConfig, text: str) -> VerifyConfig:

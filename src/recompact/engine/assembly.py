@@ -32,7 +32,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import HOSTS, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
-from recompact.errors import InputError, OptionError
+from recompact.errors import InputError
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.registry import load_model
@@ -169,12 +169,8 @@ async def open_clients(
 
 
 def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
-    try:
+    with config.blame("models", name):
         return load_model(settings.use, settings.options, settings, config.directory)
-    except OptionError as error:
-        raise config.error(str(error), "models", name, "options", *([error.key] if error.key else [])) from None
-    except InputError as error:
-        raise config.error(str(error), "models", name) from None
 
 
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
@@ -219,24 +215,20 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     if defects:
         raise config.errors(defects)
     loaded = _load_suite(config)
-    try:
+    with config.blame("suite", key="use"):
         return InProcessSuite(loaded)
-    except InputError as error:
-        raise config.error(str(error), "suite", "use") from None
 
 
 def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
     """The same suite with its hosts where the config wants them."""
-    try:
+    with config.blame("suite", key="host"):
         opener = HOSTS.find(str(config.suite.host), config.directory)
         if not callable(opener):
             raise InputError(f"{config.suite.host} is a {type(opener).__name__}, which opens no hosts: name a class")
-        opened: Episodes = opener(
+        episodes: Episodes = opener(
             hosted, config.cluster, own_python=own_python, runs=config.run.directory, most=config.run.concurrency
         )
-        return opened
-    except InputError as error:
-        raise config.error(str(error), "suite", "host") from None
+        return episodes
 
 
 def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
@@ -263,24 +255,14 @@ def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
 
 
 def _load_suite(config: Config) -> Suite:
-    suite = config.suite
-    try:
-        return load_suite(suite.use, suite.options, config.directory)
-    except OptionError as error:
-        raise config.error(str(error), "suite", "options", *([error.key] if error.key else [])) from None
-    except InputError as error:
-        raise config.error(str(error), "suite", "use") from None
+    with config.blame("suite", key="use"):
+        return load_suite(config.suite.use, config.suite.options, config.directory)
 
 
 def compressor_in(config: Config) -> CompressorKind:
     """The compressor that a config names."""
-    settings = config.compressor
-    try:
-        return load_compressor(settings.kind, settings.options, config.directory)
-    except OptionError as error:
-        raise config.error(str(error), "compressor", "options", *([error.key] if error.key else [])) from None
-    except InputError as error:
-        raise config.error(str(error), "compressor", "kind") from None
+    with config.blame("compressor", key="kind"):
+        return load_compressor(config.compressor.kind, config.compressor.options, config.directory)
 
 
 def _episodes(suite: Suite | Episodes) -> Episodes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,7 +22,7 @@ from recompact.compressors.protocol import CompressorSettings
 from recompact.engine.rollout import OBSERVATION_TOKENS
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.sandbox import HostLimits, SandboxMode
-from recompact.errors import InputError
+from recompact.errors import InputError, OptionError
 from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
@@ -311,6 +312,16 @@ class Config(Tables):
     def error(self, text: str, *at: str) -> ConfigError:
         """A mistake that only shows when something is built, with its place in the file."""
         return self.errors([(text, at)])
+
+    @contextmanager
+    def blame(self, *table: str, key: str = "") -> Iterator[None]:
+        """Show what is refused inside with its place in the file: the option that it names, or this table or key."""
+        try:
+            yield
+        except OptionError as error:
+            raise self.error(str(error), *table, "options", *filter(None, [error.key])) from None
+        except InputError as error:
+            raise self.error(str(error), *table, *filter(None, [key])) from None
 
     def errors(self, problems: Sequence[tuple[str, tuple[str, ...]]]) -> ConfigError:
         """Several of them, each text with its key."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from recompact.environments.installations import HostNeeds
 from recompact.environments.protocol import Suite
-from recompact.errors import InputError, OptionError
-from recompact.registry import Registry, build
+from recompact.errors import InputError
+from recompact.registry import Registry
 
 SUITES = Registry("suite", "recompact.suites")
 
@@ -31,14 +31,8 @@ HOSTS = Registry(  # where hosts live if not on this machine; each is called wit
 def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
     """A suite by name. The plug-in may be a suite, or anything that is called with the options (and with
     `config_directory`, if it has such a parameter) and returns one."""
-    plugin = SUITES.find(name, directory)
-    if isinstance(plugin, Suite) and not isinstance(plugin, type):
-        if options:
-            raise OptionError(f"suite {name!r} takes no options", next(iter(options)))
-        return plugin
-    suite = build(plugin, options, config_directory=directory) if callable(plugin) else plugin
-    if not isinstance(suite, Suite):
-        raise InputError(f"suite {name!r} is no suite: it needs name, splits(), tasks(split) and environment(task)")
+    needs = "it needs name, splits(), tasks(split) and environment(task)"
+    suite: Suite = SUITES.make(name, options, Suite, needs, directory, config_directory=directory)
     return suite
 
 

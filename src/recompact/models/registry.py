@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.errors import InputError, OptionError
 from recompact.models.endpoint import Endpoint
 from recompact.models.protocol import ChatModel
-from recompact.registry import Registry, build
+from recompact.registry import Registry
 
 MODELS = Registry(
     "model",
@@ -26,12 +25,6 @@ def load_model(use: str, options: Mapping[str, Any], endpoint: Endpoint, directo
     `endpoint`, if it has such a parameter) and returns one."""
     # `api = "anthropic"` is enough: the client need not be named too.
     native = use == "openai" and endpoint.api == "anthropic"
-    plugin = MODELS.find("anthropic" if native else use, directory)
-    if isinstance(plugin, ChatModel) and not isinstance(plugin, type):
-        if options:
-            raise OptionError(f"model {use!r} takes no options", next(iter(options)))
-        return plugin
-    model = build(plugin, options, endpoint=endpoint) if callable(plugin) else plugin
-    if not isinstance(model, ChatModel):
-        raise InputError(f"model {use!r} is no model: it needs `name` and `async def reply(request)`")
+    name, needs = "anthropic" if native else use, "it needs `name` and `async def reply(request)`"
+    model: ChatModel = MODELS.make(name, options, ChatModel, needs, directory, endpoint=endpoint)
     return model
