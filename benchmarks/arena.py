@@ -29,7 +29,7 @@ from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.context import Context
 from recompact.values.template import Template
 from recompact.values.tokens import counter
-from recompact.values.trajectory import Snapshot, Trajectory
+from recompact.values.trajectory import Boundary, Snapshot, Trajectory
 
 BUDGET = 2048
 STEP_LIMIT = 50
@@ -92,15 +92,37 @@ def play(
     return outcomes
 
 
+def play_boundaries(world: World, tasks: Sequence[Task], arm: Arm, run: int) -> list[tuple[Task, Boundary]]:
+    """Every compaction of an arm, with both contexts."""
+
+    async def every() -> list[tuple[Task, Boundary]]:
+        boundaries = []
+        for task in tasks:
+            unit = f"arena/{task.id}/{run}"
+            start = await _start(world, task, unit, BUDGET)
+            if isinstance(start, _Start):
+                trajectory, _ = await _continue(world, task, arm, unit, start, BUDGET)
+                boundaries += [(task, boundary) for boundary in trajectory.boundaries]
+        return boundaries
+
+    return asyncio.run(every())
+
+
 async def _play_arms(world: World, task: Task, arms: Mapping[str, Arm], run: int, budget: int) -> dict[str, Outcome]:
     unit = f"arena/{task.id}/{run}"
-    start = _STARTS.get(_common(world, unit, budget))
-    if start is None:
-        start = _STARTS[_common(world, unit, budget)] = await _begin(world, task, unit, budget)
+    start = await _start(world, task, unit, budget)
     if isinstance(start, Trajectory):
         outcome = Outcome(start.score.success, start.steps, start.steps)
         return dict.fromkeys(arms, outcome)
     return {name: await _go_on(world, task, arm, unit, start, budget) for name, arm in arms.items()}
+
+
+async def _start(world: World, task: Task, unit: str, budget: int) -> _Start | Trajectory:
+    """The common part, or the whole episode where nothing is compacted in it."""
+    start = _STARTS.get(_common(world, unit, budget))
+    if start is None:
+        start = _STARTS[_common(world, unit, budget)] = await _begin(world, task, unit, budget)
+    return start
 
 
 _STARTS: dict[tuple[float, float, str, int], _Start | Trajectory] = {}
@@ -164,6 +186,23 @@ async def _begin(world: World, task: Task, unit: str, budget: int) -> _Start | T
 
 async def _go_on(world: World, task: Task, arm: Arm, unit: str, start: _Start, budget: int) -> Outcome:
     steps = len(start.context.turns)
+    trajectory, log = await _continue(world, task, arm, unit, start, budget)
+    written = [b.post.summary.tokens for b in trajectory.boundaries if b.post.summary is not None]
+    return Outcome(
+        trajectory.score.success,
+        steps + trajectory.steps,
+        steps,
+        len(trajectory.boundaries),
+        sum(written),
+        log.bound,
+        log.displaced,
+    )
+
+
+async def _continue(
+    world: World, task: Task, arm: Arm, unit: str, start: _Start, budget: int
+) -> tuple[Trajectory, _Log]:
+    """What comes of a start under an arm."""
     # What follows is the world's own, or the chances of worlds that share a beginning would go together.
     own = f"{unit}/world {world.number}{arm.stream}"
     log = _Log(arm.habits or world.habits, f"{own}/compressor")
@@ -181,21 +220,12 @@ async def _go_on(world: World, task: Task, arm: Arm, unit: str, start: _Start, b
             context=start.context,
             compressor=_compressor(arm, task, log)(opening),
             budget=budget,
-            step_limit=STEP_LIMIT - steps,
+            step_limit=STEP_LIMIT - len(start.context.turns),
             snapshots=False,
         )
     finally:
         await episode.close()
-    written = [b.post.summary.tokens for b in trajectory.boundaries if b.post.summary is not None]
-    return Outcome(
-        trajectory.score.success,
-        steps + trajectory.steps,
-        steps,
-        len(trajectory.boundaries),
-        sum(written),
-        log.bound,
-        log.displaced,
-    )
+    return trajectory, log
 
 
 class _Log:

@@ -17,11 +17,14 @@ from typing import Any
 
 from acceptance import ORIGINAL
 from adaptations import MORE_CLAUSES
-from arena import NONE, SUITE, Arm, Outcome, accuracy, play
+from arena import NONE, SUITE, Arm, Outcome, accuracy, play, play_boundaries
 from random_effects import random_effects
 from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
+from recompact.errors import InputError
+from recompact.simulation.judgement import suspects
 from recompact.simulation.parameters import KINDS, Habits, Kind
 from recompact.simulation.prior import World, draw_world
+from recompact.simulation.truth import lost_facts
 from recompact.values.stats import t_quantile
 from recompact.values.tables import Number, Table, columns
 from recompact.values.template import Template, default_template
@@ -49,11 +52,17 @@ def asking_for(kinds: Sequence[Kind], template: Template | None = None) -> Templ
     return with_clauses(template or default_template(), [ASKING[kind] for kind in kinds])
 
 
-def keep_figures(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path, int], Figures]]:
-    """An analysis whose figures are kept in a file and not worked out twice."""
+KEPT = Path(__file__).with_name("world_figures.json")
+"""The figures that were worked out, by analysis and number."""
 
-    def keep(analysis: Callable[[int], Figures]) -> Callable[[Path, int], Figures]:
-        def read_or_run(cache: Path, number: int) -> Figures:
+
+def keep_figures(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Path | None, int], Figures]]:
+    """An analysis whose figures are kept in a directory and not worked out twice; without one, those of `KEPT`."""
+
+    def keep(analysis: Callable[[int], Figures]) -> Callable[[Path | None, int], Figures]:
+        def read_or_run(cache: Path | None, number: int) -> Figures:
+            if cache is None:
+                return read_kept(name, number)
             record = cache / f"{name}-{number}.json"
             if not record.exists():
                 cache.mkdir(parents=True, exist_ok=True)
@@ -64,6 +73,29 @@ def keep_figures(name: str) -> Callable[[Callable[[int], Figures]], Callable[[Pa
         return read_or_run
 
     return keep
+
+
+def read_kept(name: str, number: int, path: Path = KEPT) -> Figures:
+    """The figures of an analysis as they are kept in the repository."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    try:
+        return dict(kept[name][str(number)])
+    except KeyError:
+        raise InputError(
+            f"{path.name} has no figures of {name} for {number}: work them out with --cache DIR, and add --write to"
+            " keep them"
+        ) from None
+
+
+def write_kept(name: str, by_number: Mapping[int, Figures], path: Path = KEPT) -> None:
+    """Keep the figures of an analysis, one line a number, beside those of the others."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept[name] = {str(number): figures for number, figures in by_number.items()}
+    blocks = []
+    for each in sorted(kept):
+        lines = ",\n".join(f'"{number}": {json.dumps(figures)}' for number, figures in kept[each].items())
+        blocks.append(f'"{each}": {{\n{lines}\n}}')
+    path.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
 
 
 @keep_figures("room")
@@ -143,6 +175,24 @@ def controls(number: int) -> Figures:
     }
     results = play(draw_world(number), SUITE.tasks("test"), arms, OTHER_RUNS)
     return {name: _against(results["plain"], results[name]) for name in arms if name != "plain"}
+
+
+@keep_figures("visible")
+def visible(number: int) -> Figures:
+    """Kinds of facts that a compaction lost, and how many of them an optimizer can see: in the segment alone, as in the
+    second edition, and in the previous summary too. What was lost out of that summary is in no segment."""
+    lost = segment = both = 0
+    boundaries = play_boundaries(draw_world(number), SUITE.tasks("test"), ORIGINAL, OTHER_RUNS[0])
+    for task, boundary in boundaries:
+        previous, summary = (
+            context.summary.text if context.summary else "" for context in (boundary.pre, boundary.post)
+        )
+        truth = {fact.kind for fact in lost_facts(boundary.pre, boundary.post, task.text)}
+        texts = (boundary.pre.history, previous, summary, task.text)
+        lost += len(truth)
+        segment += len(truth & {kind for kind, *_ in suspects(*texts)})
+        both += len(truth & {kind for kind, *_ in suspects(*texts, reads_previous=True)})
+    return {"compactions": len(boundaries), "lost": lost, "in_segment": segment / lost, "in_both": both / lost}
 
 
 @keep_figures("second-edition")
@@ -266,7 +316,7 @@ WORLD_SDS = (0.0, 2.0, 3.0)
 """Points between worlds of a method's true gain: an assumption, nobody has measured it."""
 
 
-def noise(cache: Path, number: int) -> Figures:
+def noise(cache: Path | None, number: int) -> Figures:
     """How far two test runs of the plain prompt differ, in points, from the A/A control."""
     again = controls(cache, number)["again"]
     return {"world": number, "difference_sd": sqrt(again["variance"] * len(OTHER_RUNS))}

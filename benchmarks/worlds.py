@@ -3,16 +3,18 @@
     python benchmarks/worlds.py accept --cache DIR      # draws worlds until twenty are accepted, and prints the table;
                                                         # with --write they become the worlds in use (worlds.json)
     python benchmarks/worlds.py table                   # the table of the draws that the worlds in use are from
-    python benchmarks/worlds.py room --cache DIR        # what asking for one kind, or for all, takes from the rest
-    python benchmarks/worlds.py kinds --cache DIR       # what each kind contributes: it is never lost any more
-    python benchmarks/worlds.py ceiling --cache DIR     # the best set of clauses that a search finds
-    python benchmarks/worlds.py controls --cache DIR    # changes that ought to do nothing
-    python benchmarks/worlds.py printed --cache DIR     # prompts that ask for what the paper's printed prompts ask for
-    python benchmarks/worlds.py power --cache DIR       # how many adaptations the comparison of methods needs
-    python benchmarks/worlds.py second --cache DIR      # fixed prompts on the frozen second edition
+    python benchmarks/worlds.py room        # what room takes, under the plain prompt and one that asks for everything
+    python benchmarks/worlds.py kinds       # what each kind contributes: it is never lost any more
+    python benchmarks/worlds.py visible     # which losses an optimizer can see
+    python benchmarks/worlds.py ceiling     # the best set of clauses that a search finds
+    python benchmarks/worlds.py controls    # changes that ought to do nothing
+    python benchmarks/worlds.py printed     # prompts that ask for what the paper's printed prompts ask for
+    python benchmarks/worlds.py power       # how many adaptations the comparison of methods needs
+    python benchmarks/worlds.py second      # fixed prompts on the frozen second edition
 
-All but `accept` and `second` run on the development worlds; `--worlds 101,102` chooses among them. Work resumes from
-the cache. Simulated models only.
+All but `accept` and `second` are about the development worlds; `--worlds 101,102` chooses among them. They print the
+figures that are kept in world_figures.json. With `--cache DIR` they work them out, resuming from the directory, and
+with `--write` those are kept. Simulated models only.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from typing import Any
 
 import world_analyses
 from acceptance import DEVELOPMENT, DRAWS, accept_worlds, acceptance_table, write_draws
+from recompact.errors import InputError
 from recompact.values.tables import render
 
-ANALYSES: Mapping[str, Callable[[Path, int], dict[str, Any]]] = {
+ANALYSES: Mapping[str, Callable[[Path | None, int], dict[str, Any]]] = {
     "room": world_analyses.room,
     "kinds": world_analyses.kinds,
+    "visible": world_analyses.visible,
     "ceiling": world_analyses.ceiling,
     "controls": world_analyses.controls,
     "printed": world_analyses.printed_prompts,
@@ -41,34 +45,52 @@ ANALYSES: Mapping[str, Callable[[Path, int], dict[str, Any]]] = {
 
 def main() -> None:
     args = parse_arguments()
+    try:
+        run(args)
+    except InputError as error:
+        sys.exit(str(error))
+
+
+def run(args: argparse.Namespace) -> None:
     if args.command == "accept":
-        figures = accept_worlds(args.cache, args.first, args.number, _report_progress)
+        figures = accept_worlds(args.cache or Path("worlds-cache"), args.first, args.number, _report_progress)
         if args.write:
             write_draws(figures)
         show([asdict(each) for each in figures], args.json, render(acceptance_table(figures), "markdown"))
-        return
-    if args.command == "table":
+    elif args.command == "table":
         show([asdict(each) for each in DRAWS], args.json, render(acceptance_table(DRAWS), "markdown"))
-        return
-    if args.command == "second":
-        figures_of_prompts = world_analyses.second_edition(args.cache, args.runs)
-        table = world_analyses.second_edition_table(figures_of_prompts, args.runs)
-        show(figures_of_prompts, args.json, render(table, "markdown"))
-        return
-    chosen = [int(n) for n in args.worlds.split(",")] if args.worlds else list(DEVELOPMENT)
-    if not DEVELOPMENT:
-        sys.exit("no world has been accepted yet: python benchmarks/worlds.py accept --write")
-    if strangers := [n for n in chosen if n not in DEVELOPMENT]:
-        sys.exit(f"world {strangers[0]} is no development world: {', '.join(map(str, DEVELOPMENT))} are")
-    if args.command == "power":
-        rows = [world_analyses.noise(args.cache, n) for n in chosen]
+    elif args.command == "second":
+        of_prompts = world_analyses.second_edition(args.cache, args.runs)
+        if args.write:
+            world_analyses.write_kept("second-edition", {args.runs: of_prompts})
+        show(of_prompts, args.json, render(world_analyses.second_edition_table(of_prompts, args.runs), "markdown"))
+    elif args.command == "power":
+        rows = [world_analyses.noise(args.cache, n) for n in choose_worlds(args.worlds)]
         show(world_analyses.power_report(rows), args.json, world_analyses.power_text(rows))
-        return
-    rows = []
-    for number in chosen:
-        rows.append({"world": number, **ANALYSES[args.command](args.cache, number)})
-        _report_progress(f"{args.command}: world {number} is done")
+    else:
+        show_analysis(args)
+
+
+def show_analysis(args: argparse.Namespace) -> None:
+    by_world = {}
+    for number in choose_worlds(args.worlds):
+        by_world[number] = ANALYSES[args.command](args.cache, number)
+        if args.cache:
+            _report_progress(f"{args.command}: world {number} is done")
+    if args.write:
+        world_analyses.write_kept(args.command, by_world)
+    rows = [{"world": number, **figures} for number, figures in by_world.items()]
     show(rows, args.json, render(world_analyses.table_of(args.command, rows), "markdown"))
+
+
+def choose_worlds(named: str) -> list[int]:
+    """The development worlds, or those of them that are named."""
+    chosen = [int(n) for n in named.split(",")] if named else list(DEVELOPMENT)
+    if not DEVELOPMENT:
+        raise InputError("no world has been accepted yet: python benchmarks/worlds.py accept --write")
+    if strangers := [n for n in chosen if n not in DEVELOPMENT]:
+        raise InputError(f"world {strangers[0]} is no development world: {', '.join(map(str, DEVELOPMENT))} are")
+    return chosen
 
 
 def show(figures: Any, as_json: bool, text: str) -> None:
@@ -82,11 +104,11 @@ def _report_progress(text: str) -> None:
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["accept", "table", "second", *ANALYSES, "power"])
-    parser.add_argument("--cache", type=Path, default=Path("worlds-cache"), help="where work is kept and resumed")
+    parser.add_argument("--cache", type=Path, help="work it out, and keep and resume the work here")
     parser.add_argument("--worlds", default="", help="some of the development worlds")
     parser.add_argument("--first", type=int, default=101, help="accept: the number to begin with")
     parser.add_argument("--number", type=int, default=20, help="accept: how many worlds are wanted")
-    parser.add_argument("--write", action="store_true", help="accept: put the draws into benchmarks/worlds.json")
+    parser.add_argument("--write", action="store_true", help="keep the figures in the repository")
     parser.add_argument("--runs", type=int, default=3, help="second: of each task")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)

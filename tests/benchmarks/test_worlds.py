@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arena
+import world_analyses
 from acceptance import DEVELOPMENT, DRAWS, HELD_OUT, ORIGINAL, RULES, Figures, acceptance_table, read_draws, write_draws
 from adaptations import Plan, Trial, trials
-from arena import FIFO, NONE, SUITE, Player, play
+from arena import FIFO, NONE, SUITE, Player, play, play_boundaries
 from methods import over_worlds, parse_arguments, pass_3, plans, worlds_table
 from random_effects import random_effects
 from recompact.compressors.prompted import Prompted
@@ -22,15 +23,27 @@ from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import Agent
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
+from recompact.errors import InputError
 from recompact.simulation.guidance import read_guidance
 from recompact.simulation.parameters import KINDS
 from recompact.simulation.prior import draw_world
+from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL as ORIGINAL_NAME
 from recompact.values.chat import Reply, Request
 from recompact.values.stats import t_quantile
 from recompact.values.tables import render
 from recompact.values.template import default_template
-from world_analyses import ASKING, PLACEBO, PRINTED, asking_for, keep_figures, power, printed_template
+from world_analyses import (
+    ASKING,
+    PLACEBO,
+    PRINTED,
+    asking_for,
+    keep_figures,
+    power,
+    printed_template,
+    read_kept,
+    write_kept,
+)
 
 WORLD = draw_world(7)
 LONG = [task for task in SUITE.tasks("train") if task.groups["difficulty"] == "hard"][:4]
@@ -87,6 +100,19 @@ def test_arms_share_their_beginning_and_their_chances() -> None:
     assert play(WORLD, LONG[:2], arms, (0, 1)) == results
     other = play(WORLD, LONG, {"again": replace(ORIGINAL, stream="b"), "plain": ORIGINAL}, (0, 1))
     assert other["again"] != other["plain"]
+
+
+def test_boundaries_are_those_of_the_arm_and_reading_the_previous_summary_shows_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = play(WORLD, LONG, {"plain": ORIGINAL}, (0,))["plain"]
+    boundaries = play_boundaries(WORLD, LONG, ORIGINAL, 0)
+    assert len(boundaries) == sum(row[0].compactions for row in played)
+    assert [b.pre.summary is None for _, b in boundaries].count(True) == sum(row[0].compactions > 0 for row in played)
+    monkeypatch.setattr(PocketSuite, "tasks", lambda self, split: LONG)
+    figures = world_analyses.visible(tmp_path, 7)
+    assert figures["compactions"] == len(boundaries)
+    assert 0 < figures["in_segment"] <= figures["in_both"] <= 1
 
 
 # --- acceptance
@@ -194,6 +220,17 @@ def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
 
     assert analysis(tmp_path, 3) == analysis(tmp_path, 3) == {"value": 1.5}
     assert asked == [3]
+
+
+def test_kept_figures_are_added_to_and_missing_ones_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    write_kept("kinds", {101: {"page": {"points": 0.1}}, 104: {"page": {"points": -2.0}}}, path)
+    write_kept("room", {101: {"tokens": 3}}, path)
+    write_kept("kinds", {101: {"page": {"points": 0.5}}}, path)
+    assert read_kept("kinds", 101, path) == {"page": {"points": 0.5}}
+    assert read_kept("room", 101, path) == {"tokens": 3}
+    with pytest.raises(InputError):
+        read_kept("kinds", 104, path)
 
 
 def test_a_comparison_on_a_world_goes_on_from_its_cache(tmp_path: Path) -> None:
