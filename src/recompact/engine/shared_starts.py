@@ -105,10 +105,11 @@ class Sharing:
         if self.steps_played >= self.steps:
             return ""
         share = 100 * (1 - self.steps_played / self.steps)
-        saved = (self.tokens - self.tokens_paid) / 1000
+        saved = self.tokens - self.tokens_paid
         return (
             f"Arms that compact at the same place shared their steps up to there: {share:.0f} % of all steps and"
-            f" {saved:,.0f} thousand tokens were saved ([run] share_prefix)."
+            f" {100 * saved / max(1, self.tokens):.0f} % of all tokens ({saved / 1000:,.0f} thousand) were saved"
+            " ([run] share_prefix)."
         )
 
     def to_json(self) -> dict[str, Any]:
