@@ -10,8 +10,7 @@ from audit_planting import CWD, Compact, PlantedCall, Said, Script, claude_code,
 from hypothesis import given, strategies as st
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.intervals import LEAST, mean_of_sessions
-from recompact.audit.scoring import Assessment, assess
+from recompact.audit.scoring import LEAST, Assessment, assess, mean_of_sessions
 from recompact.audit.visibility import intervals, visible_numbers
 from recompact.harnesses.transcripts.registry import read_transcripts
 

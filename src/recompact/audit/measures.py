@@ -14,6 +14,7 @@ from recompact.audit.index import KnownFailure, RepeatedRead
 from recompact.audit.visibility import Visible
 
 PER = 10  # rates are per this many calls
+CHARACTERS_PER_TOKEN = 4  # about, where the harness does not count
 
 
 @dataclass(slots=True)

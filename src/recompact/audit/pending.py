@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from recompact.audit.call_effects import ASIDE
 from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
 from recompact.audit.findings import AuditedCompaction
-from recompact.audit.measures import WIDE, Horizon, Point, Scheme, Step, measure
+from recompact.audit.measures import CHARACTERS_PER_TOKEN, WIDE, Horizon, Point, Scheme, Step, measure
 from recompact.values.session import CompactionEvent
-
-CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass

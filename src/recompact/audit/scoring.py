@@ -11,10 +11,36 @@ from statistics import fmean
 
 from recompact.audit.auditing import OWN, Audit
 from recompact.audit.findings import AuditedCompaction, Session
-from recompact.audit.intervals import SessionMean, mean_of_sessions
-from recompact.audit.measures import MEASURES, PER, Measure, Point
+from recompact.audit.measures import CHARACTERS_PER_TOKEN, MEASURES, PER, Measure, Point
+from recompact.values.stats import bootstrap
 
-CHARACTERS_PER_TOKEN = 4
+RESAMPLES = 4_000
+LEAST = 5  # sessions below which an interval would claim too much
+
+
+@dataclass(frozen=True)
+class SessionMean:
+    """A mean over sessions; the ends of its 95 % interval are None where there are too few sessions for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    sessions: int
+
+    @property
+    def positive(self) -> bool:
+        """Whether the interval lies above zero."""
+        return self.low is not None and self.low > 0
+
+
+def mean_of_sessions(values: Sequence[float]) -> SessionMean | None:
+    """The mean of one value per session. Whole sessions are resampled: their compactions are not independent."""
+    if not values:
+        return None
+    if len(values) < LEAST:
+        return SessionMean(fmean(values), None, None, len(values))
+    (estimate,) = bootstrap([values], RESAMPLES)
+    return SessionMean(estimate.value, estimate.low, estimate.high, len(values))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +15,12 @@ from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from recompact.audit.auditing import Audit
     from recompact.audit.scoring import Assessment
     from recompact.engine.config import Config
+    from recompact.values.tables import Table
 
 
 @click.command(name="audit")
@@ -178,14 +178,18 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
 def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     from recompact.audit.worth import recorded_worth, sentences
     from recompact.presentation.audit import words
+    from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
 
     out = console()
     out.print(words.scope(assessment), markup=False)
     for text in (*words.answer(assessment), *words.outcomes(assessment)):
         out.print(f"\n{text}", markup=False)
-    for table in _tables(assessment, min(top, 10)):
-        out.print()
-        out.print(table)
+    if assessment.contrasts:
+        _print_table(out, measure_table(assessment))
+    if assessment.ranked:
+        worst = (assessment.scored or assessment.ranked)[: min(top, 10)]
+        _print_table(out, ranking_table(assessment, worst))
+        _print_table(out, group_table("By harness and version", assessment.versions[:12]))
     for text in words.left_out(assessment):
         out.print(f"- {text}", markup=False, style="dim")
     out.print()
@@ -202,85 +206,12 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
         out.print(f"The page: {page}", markup=False)
 
 
-def _tables(assessment: Assessment, top: int) -> Iterator[Table]:
-    if assessment.contrasts:
-        yield _measures(assessment)
-    if assessment.ranked:
-        yield _worst(assessment, top)
-        yield _versions(assessment)
+def _print_table(out: Console, table: Table) -> None:
+    """No wider than the console: what a table says here is for people, --json is for programs."""
+    from recompact.values.tables import fit_table
 
-
-def _table(title: str, *columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False, title_style="bold")
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right", no_wrap=name != "excess [95 %]")
-    return table
-
-
-def _measures(assessment: Assessment) -> Table:
-    from recompact.presentation.audit import words
-
-    table = _table("Per 10 calls; * shown as harm", "", "after", "placebo", "excess [95 %]")
-    for each in assessment.contrasts:
-        table.add_row(
-            f"{each.measure.title}{'' if 'per 10' in each.measure.unit else ' †'}",
-            words.amount(each.real),
-            words.amount(each.placebo),
-            words.interval(each.difference) + (" *" if each.separates else "  "),
-        )
-    table.caption = "† not per 10 calls. Only an interval above zero is shown as harm."
-    table.caption_justify = "left"
-    return table
-
-
-def _worst(assessment: Assessment, top: int) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    from recompact.presentation.audit import words
-
-    table = Table(title=words.ranking(assessment), title_justify="left", box=None, pad_edge=False, title_style="bold")
-    for name in ("score", "tokens", "excess"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("where, what", overflow="fold")
-    for each in (assessment.scored or assessment.ranked)[:top]:
-        table.add_row(
-            f"{each.score:.2f}" if each.score is not None else "–",
-            _short_size(each.compaction.before, each.compaction.after, each.compaction.estimated),
-            words.amount(each.excess_chars) if each.excess_chars is not None else "–",
-            Text(f"{each.session.label}, line {each.compaction.line}\n{words.outline(each)}"),
-        )
-    if assessment.scored:
-        table.caption = "score: rarity at placebo points, 1 is one in ten; excess: characters, beyond placebo"
-        table.caption_justify = "left"
-    return table
-
-
-def _short_size(before: int | None, after: int | None, estimated: bool) -> str:
-    """
-    >>> _short_size(155_377, 16_970, False), _short_size(None, 82, True)
-    ('155k → 17k', '? → ~0k')
-    """
-    mark = "~" if estimated else ""
-    return " → ".join("?" if size is None else f"{mark}{size / 1000:.0f}k" for size in (before, after))
-
-
-def _versions(assessment: Assessment) -> Table:
-    from rich.text import Text
-
-    from recompact.presentation.audit import words
-    from recompact.values.masking import safe_line
-
-    table = _table("By harness and version", "", "sessions", "compactions", "excess characters", "covered")
-    for each in assessment.versions[:12]:
-        table.add_row(
-            Text(safe_line(each.name, 60)),
-            str(each.sessions),
-            str(each.compactions),
-            words.interval(each.excess_chars) if each.excess_chars else "–",
-            f"{each.covered}/{each.needed}" if each.needed else "–",
-        )
-    return table
+    for piece in fit_table(table, out.width):
+        out.print()
+        out.print(piece)
+    for note in table.notes:
+        out.print(note, markup=False, style="dim")

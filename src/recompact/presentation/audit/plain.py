@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recompact.audit.findings import AuditedCompaction
-from recompact.audit.intervals import SessionMean
-from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, proportion
+from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, SessionMean, proportion
 from recompact.audit.shell import END
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from recompact.audit.findings import AuditedCompaction, Reread, Session
-from recompact.audit.intervals import LEAST, SessionMean
-from recompact.audit.measures import RUN_SCHEMES
-from recompact.audit.scoring import CHARACTERS_PER_TOKEN, Assessment, Contrast, RankedCompaction, proportion
+from recompact.audit.measures import CHARACTERS_PER_TOKEN, RUN_SCHEMES
+from recompact.audit.scoring import (
+    LEAST,
+    Assessment,
+    Contrast,
+    RankedCompaction,
+    SessionMean,
+    proportion,
+)
 from recompact.audit.shell import END, FROM_THE_END, Range
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile

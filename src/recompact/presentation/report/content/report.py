@@ -37,7 +37,6 @@ from recompact.presentation.report.content.runs import (
     short_names,
     verified_run,
 )
-from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
 MANY = 20  # intervals beyond which some exclude zero by chance
@@ -62,7 +61,6 @@ class Report:
     provenance: tuple[Provenance, ...]
     simulated: tuple[str, ...]  # the runs whose models are simulated
     anchors: Mapping[str, str]  # boundary -> where it is shown
-    version: str = __version__
 
 
 @dataclass

@@ -26,9 +26,11 @@ from recompact.presentation.report.figures.figure import available
 from recompact.presentation.report.figures.files import svg
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
 from recompact.presentation.report.figures.style import short_label
+from recompact.values.masking import safe, safe_line
 from recompact.values.outputs import content_policy
 from recompact.values.tables import Cell, Number, Table, cell_text, text_columns
 from recompact.values.texts import quantity, visible
+from recompact.version import __version__
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 BRIEF = 30  # characters of a name in the contents and on the timeline
@@ -37,21 +39,23 @@ WRAPPED = 28  # characters of a cell beyond which it may be wrapped
 
 def render(report: Report) -> str:
     """The page as text."""
-    style = page_style()
     sets = tuple(_figure_sets(report))
-    return (
-        page_environment()
-        .get_template("page.html.jinja")
-        .render(
-            report=report,
-            style=Markup(style),
-            policy=content_policy(style),
-            drawable=available(),
-            figures=tuple(drawn_figures(sets)),
-            gaps=tuple(figure_gaps(sets)),
-            model_table=_model_table(report),
-        )
+    return render_document(
+        "page.html.jinja",
+        title=report.title,
+        report=report,
+        drawable=available(),
+        figures=tuple(drawn_figures(sets)),
+        gaps=tuple(figure_gaps(sets)),
+        model_table=_model_table(report),
     )
+
+
+def render_document(template: str, *packages: str, **values: Any) -> str:
+    """A template that extends `document.html.jinja` as one file, with the style sheet and the policy in it."""
+    style = page_style()
+    shared = {"style": Markup(style), "policy": content_policy(style), "version": __version__}
+    return page_environment(*packages).get_template(template).render({**shared, **values})
 
 
 def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
@@ -110,7 +114,14 @@ def page_environment(*packages: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, brief=_brief, tidy=_tidy
+        cell=_cell,
+        cell_class=_cell_class,
+        interval=_interval,
+        short=_short,
+        brief=_brief,
+        tidy=_tidy,
+        masked=safe_line,
+        masked_text=safe,
     )
     environment.globals.update(
         quantity=quantity, harm_details=harm_details, legend_text=legend_text, text_columns=text_columns
