@@ -129,7 +129,7 @@ def _check_report(path: Path, verification: Verification) -> None:
     assert run.harm.harmful == verification.kinds.get("harmful", 0)
     assert run.harm.suspected == verification.kinds.get("suspected", 0)
     if run.timeline is not None:
-        marks = {mark.title.split(",")[0]: mark.kind for track in run.timeline.tracks for mark in track.marks}
+        marks = {str(mark.id): mark.kind for track in run.timeline.tracks for mark in track.marks}
         assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
     labels = {row[0]: row[-1] for row in boundary_table(verification).rows}
     assert labels == {str(verdict.id): LEGEND[verdict.kind].label for verdict in verification.examined}
@@ -145,7 +145,7 @@ def _check_viewer(path: Path, verification: Verification) -> None:
     line = line_of(Place("run", path))
     with open_moment(path) as store:
         page = run_page(store, line, TrajectoryQuery(order="harm"))
-        marks = {mark.boundary: mark.kind for row in page.rows for mark in row.marks}
+        marks = {str(mark.id): mark.kind for row in page.rows for mark in row.marks}
         assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
         first = [row.row.unit for row in page.rows if row.marks]
         if line.counts and line.counts.continuations:

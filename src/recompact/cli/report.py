@@ -77,7 +77,7 @@ def write_report(
         "bytes": size,
         "seconds": round(time.perf_counter() - started, 2),
         "evaluations": len(report.evaluations),
-        "boundaries": sum(run.harm.examined for run in report.verified),
+        "boundaries": sum(run.harm.statement.examined for run in report.verified),
         "harmful": sum(run.harm.harmful for run in report.verified),
         "simulated": list(report.simulated),
         "answer": [claim.text for claim in report.lead],

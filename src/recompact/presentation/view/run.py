@@ -11,34 +11,21 @@ from recompact.attribution.statement import control_of
 from recompact.engine.store.pages import TrajectoryQuery, group_values, trajectory_page
 from recompact.engine.store.runs import TrajectoryRow, failed_compactions, trajectories
 from recompact.engine.store.store import Store
-from recompact.engine.store.verdicts import Kind, Verdict
 from recompact.presentation.report.content.answer import Claim
 from recompact.presentation.report.content.harm import harm_claim, harm_of
-from recompact.presentation.report.content.timeline import mark_title
+from recompact.presentation.report.content.timeline import Mark, marks_of
 from recompact.presentation.view.moment import phase_of
 from recompact.presentation.view.runs import RunLine
 from recompact.presentation.view.verdicts import JUDGED, harm_order, verdicts_of_run, verdicts_of_unit
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A compaction on the line of its trajectory: where (a share of it), how harmful, and of which boundary."""
-
-    x: float
-    kind: Kind
-    title: str
-    boundary: str
-    step: int
-
-
-@dataclass(frozen=True)
 class Row:
-    """One trajectory in the list. `length` is its share of the longest one on the page."""
+    """One trajectory in the list, with its compactions."""
 
     row: TrajectoryRow
     arm: str
     marks: tuple[Mark, ...]
-    length: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +49,11 @@ class RunPage:
         return not self.line.evaluation and counts is not None and counts.continuations > 0 and not self.note
 
     @property
+    def longest(self) -> int:
+        """The steps of the longest trajectory on the page."""
+        return max((each.row.steps for each in self.rows), default=0)
+
+    @property
     def shown(self) -> tuple[int, int]:
         """The first and the last trajectory of the page, from 1."""
         return (self.query.offset + 1 if self.rows else 0), self.query.offset + len(self.rows)
@@ -79,8 +71,7 @@ def run_page(store: Store, line: RunLine, query: TrajectoryQuery) -> RunPage:
     order = harm_order(store) if query.order == "harm" else None
     listed, total = trajectory_page(store, replace(query, phase=phase), order)
     claim, note = _claim(store, line)
-    longest = max((row.steps for row in listed), default=0) or 1
-    rows = tuple(_row(store, row, arms, longest) for row in listed)
+    rows = tuple(_row(store, row, arms) for row in listed)
     failed = "" if claim else _failures(store, line)
     return RunPage(line, claim, note, rows, query, total, arms, tuple(group_values(store, phase)), failed)
 
@@ -91,16 +82,9 @@ def arm_labels(store: Store) -> dict[str, str]:
     return {metadata.arms[label]["key"]: label for label in metadata.arm_order}
 
 
-def _row(store: Store, row: TrajectoryRow, arms: Mapping[str, str], longest: int) -> Row:
-    marks = tuple(mark_of(verdict, longest) for verdict in verdicts_of_unit(store, row.unit))
+def _row(store: Store, row: TrajectoryRow, arms: Mapping[str, str]) -> Row:
     arm = arms.get(row.unit.split("/", 2)[1], "") if arms else ""
-    return Row(row, arm, marks, row.steps / longest)
-
-
-def mark_of(verdict: Verdict, longest: int) -> Mark:
-    """How a compaction is drawn on a line that is `longest` steps long."""
-    step = verdict.row.step
-    return Mark(step / longest, verdict.kind, mark_title(verdict), str(verdict.id), step)
+    return Row(row, arm, marks_of(verdicts_of_unit(store, row.unit)))
 
 
 def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:

@@ -10,8 +10,9 @@ from recompact.engine.store.records import stream_trajectory
 from recompact.engine.store.runs import TrajectoryRow, trajectory_row
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.presentation.report.content.timeline import Mark, marks_of
 from recompact.presentation.report.document import Piece, shorten
-from recompact.presentation.view.run import Mark, arm_labels, mark_of
+from recompact.presentation.view.run import arm_labels
 from recompact.presentation.view.runs import RunLine
 from recompact.presentation.view.verdicts import verdicts_of_unit
 from recompact.values.context import Turn
@@ -75,7 +76,7 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
         row = trajectory_row(store, unit)
     except LookupError:
         raise InputError(f"{store.path} has no trajectory {unit!r}: it may have been made anew since") from None
-    marks = {verdict.id.index: mark_of(verdict, max(1, row.steps)) for verdict in verdicts_of_unit(store, unit)}
+    marks = {mark.id.index: mark for mark in marks_of(verdicts_of_unit(store, unit))}
     head, parts = stream_trajectory(store, unit)
     sizes: list[int] = []
     turns: list[TurnView] = []

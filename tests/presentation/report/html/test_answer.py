@@ -187,8 +187,8 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
     row = fine[0].row
     nothing = Verdict(BoundaryId(row.unit, 2), row, "no draws", Outcomes(), None)
     harm = harm_of(Verification(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
-    assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
-    assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
+    assert (harm.statement.examined, harm.harmful, harm.statement.kinds["open"]) == (40, 4, 1)
+    assert harm.channels == {"error": 1, "burden": 1, "both": 1, "none": 1}
     assert harm_claim(harm).text == headline({"harmful": 4, "harmless": 36, "open": 1})
     assert harm_claim(harm).numbers == harm.statement.sentences()[1:]
     assert harm_claim(harm).numbers[0].startswith("4 of 40 boundaries were retained (H >= 0.5 or B >= 5")
@@ -202,7 +202,7 @@ def test_an_unfinished_verification_says_so() -> None:
     same = replace(finding(1, 1, 1, retained=False), reason="unfinished")
     harm = harm_of(Verification(VerifyConfig(), False, (worse, same)), 2)
     assert harm_claim(harm).text == headline({"suspected": 1, "open": 1}, settled=False)
-    assert (harm.harmful, harm.suspected, harm.error) == (0, 1, 1)
+    assert (harm.harmful, harm.suspected, harm.channels) == (0, 1, {"error": 1})
     assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
     assert (
         harm_claim(harm_of(Verification(VerifyConfig(), True, ()), 3)).text
@@ -223,7 +223,7 @@ def test_what_harmful_means_is_the_rule_of_the_allocation(allocation: str) -> No
 
 def harm(harmful: int, settled: bool = True) -> Harm:
     empty = statement_of(Verification(VerifyConfig(), settled, ()))
-    return Harm(50, harmful, 0, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig(), empty)
+    return Harm(replace(empty, kinds={"harmful": harmful}), {"error": harmful}, 20, 20)
 
 
 def test_next_steps_follow_from_what_was_found() -> None:

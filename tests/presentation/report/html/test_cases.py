@@ -194,14 +194,15 @@ def test_the_timeline_leads_to_the_cases(tmp_path: Path) -> None:
     report = read_report([str(make_verified(tmp_path / "v.db", ["red", "blue"]))], tmp_path, top=1)
     shown = report.verified[0].timeline
     assert shown
-    assert [track.name for track in shown.tracks] == ["task blue", "task red"]
+    assert [track.task for track in shown.tracks] == ["task blue", "task red"]
     (first,), (second,) = (track.marks for track in shown.tracks)
-    assert (first.kind, first.anchor, second.anchor) == ("harmful", "boundary-1-1", "")
+    assert (first.kind, report.anchors) == ("harmful", {str(first.id): "boundary-1-1"})
+    assert str(second.id) not in report.anchors
     assert "after step 6: harmful, H +1.00, B +8.0" in first.title
-    assert shown.start < first.x < shown.tracks[0].end
+    assert 0 < first.step < shown.tracks[0].steps <= shown.longest
     drawing = re.search(r"<svg.*?</svg>", render(report), flags=re.DOTALL)
     assert drawing
-    assert '<a href="#boundary-1-1">' in drawing[0]
+    assert '<a href="#boundary-1-1"' in drawing[0]
 
 
 def test_a_page_says_where_the_adapted_template_is(tmp_path: Path) -> None:

@@ -198,4 +198,4 @@ def test_without_matplotlib_the_page_says_how_to_get_figures(
     assert "pip install matplotlib" in page.text
     assert "What compaction costs" in page.text
     assert [figure.get("class") for figure in page.of("figure")] == ["timeline"]  # which is our own drawing
-    assert len(page.of("svg")) == 1
+    assert len(page.of("svg")) == 2  # one for each trajectory

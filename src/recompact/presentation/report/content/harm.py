@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recompact.attribution.false_retention import FalseRetention
@@ -12,29 +14,31 @@ from recompact.engine.config import VerifyConfig
 from recompact.presentation.report.content.answer import Claim
 from recompact.values.texts import quantity
 
+CHANNELS = {
+    "error": "lost success (error)",
+    "burden": "added steps (burden)",
+    "both": "did both",
+    "none": "reached neither threshold",  # retained by the allocation's own judgement
+}
+
 
 @dataclass(frozen=True)
 class Harm:
-    """How many compactions of a run were examined, how many of them are harmful, by channel, and how many look it."""
+    """What a verified run says about harm, and in which way compactions did it."""
 
-    examined: int
-    harmful: int
-    suspected: int  # look harmful, but were not retained
-    error: int
-    burden: int
-    both: int
-    neither: int  # retained by the allocation's own judgement, with estimates below both thresholds
+    statement: Statement
+    channels: Mapping[str, int]  # of the harmful ones, or of those that look so where none is
     trajectories: int
     compacted: int  # trajectories with a boundary that was examined
-    without_verdict: int
-    settled: bool
-    settings: VerifyConfig
-    statement: Statement
 
     @property
-    def rule(self) -> str:
-        """The thresholds."""
-        return rule_of(self.settings)
+    def harmful(self) -> int:
+        return self.statement.kinds.get("harmful", 0)
+
+    @property
+    def suspected(self) -> int:
+        """How many look harmful, but were not retained."""
+        return self.statement.kinds.get("suspected", 0)
 
 
 def rule_of(settings: VerifyConfig) -> str:
@@ -47,22 +51,11 @@ def rule_of(settings: VerifyConfig) -> str:
 
 def harm_of(verification: Verification, trajectories: int, control: FalseRetention | None = None) -> Harm:
     """The counts. Until a verification is finished, channels are those of what looks harmful so far."""
-    examined, kinds = verification.examined, verification.kinds
-    channels = [verdict.effect.channel for verdict in verification.most_harmful if verdict.effect]
     return Harm(
-        examined=len(examined),
-        harmful=kinds.get("harmful", 0),
-        suspected=kinds.get("suspected", 0),
-        error=channels.count("error"),
-        burden=channels.count("burden"),
-        both=channels.count("both"),
-        neither=channels.count("none"),
-        trajectories=trajectories,
-        compacted=len({verdict.id.unit for verdict in examined}),
-        without_verdict=kinds.get("open", 0),
-        settled=verification.settled,
-        settings=verification.settings,
-        statement=statement_of(verification, control),
+        statement_of(verification, control),
+        Counter(verdict.effect.channel for verdict in verification.most_harmful if verdict.effect),
+        trajectories,
+        len({verdict.id.unit for verdict in verification.examined}),
     )
 
 
@@ -74,21 +67,17 @@ def harm_claim(harm: Harm) -> Claim:
 
 def harm_details(harm: Harm) -> tuple[str, ...]:
     """What else belongs to the counts."""
+    examined = quantity(harm.statement.examined, "boundary")
     sentences = [
-        f"A boundary is where a compaction was made. From each, the same agent was continued with the context before it"
-        f" (PRE) and with the one after it (POST); a continuation is a draw. {quantity(harm.examined, 'boundary')} in"
-        f" {harm.compacted:,} of {quantity(harm.trajectories, 'trajectory')} have draws in both.",
+        "A boundary is the moment of a compaction. From each, the same agent went on with the context before it (PRE)"
+        f" and with the context after it (POST); each such continuation is a draw. {examined} in {harm.compacted:,} of"
+        f" {quantity(harm.trajectories, 'trajectory')} have draws in both arms.",
         _meaning(harm),
     ]
-    if harm.harmful or harm.suspected:
-        kinds = [
-            f"{harm.error} lost success (error)" * bool(harm.error),
-            f"{harm.burden} added steps (burden)" * bool(harm.burden),
-            f"{harm.both} did both" * bool(harm.both),
-            f"{harm.neither} reached neither threshold" * bool(harm.neither),
-        ]
-        which = "retained ones" if harm.harmful else "ones that look harmful"
-        sentences.append(f"Of the {which}, {', '.join(filter(None, kinds))}.")
+    if harm.channels:
+        kinds = [f"{harm.channels[key]} {words}" for key, words in CHANNELS.items() if harm.channels.get(key)]
+        which = "harmful ones" if harm.harmful else "ones that look harmful"
+        sentences.append(f"Of the {which}, {', '.join(kinds)}.")
     sentences.append(
         "The interval of the expected number treats boundaries as independent, even those of one trajectory."
     )
@@ -97,9 +86,9 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
 
 def _meaning(harm: Harm) -> str:
     """What H, B and harmful are, and how draws were spent."""
-    allocation = describe_allocation(harm.settings)
+    allocation = describe_allocation(harm.statement.settings)
     how = f": {allocation.description}" * bool(allocation.description)
     return (
-        f"H is the success lost with POST, B the steps added. A boundary is retained if {harm.statement.rule}."
-        f" Draws were spent by {allocation.name}{how}."
+        f"H is the success lost with POST, B the steps added. A boundary is retained as harmful if"
+        f" {harm.statement.rule}. {allocation.name} spent the draws{how}."
     )

@@ -22,7 +22,7 @@ from recompact.presentation.report.content.answer import (
     metric_text,
     with_unit,
 )
-from recompact.presentation.report.content.harm import harm_claim
+from recompact.presentation.report.content.harm import harm_claim, rule_of
 from recompact.presentation.report.content.runs import EvaluationReport, VerificationReport
 from recompact.values.texts import quantity
 
@@ -95,9 +95,9 @@ def key_figures(
     harms = []
     for run in verified:
         where = f", {run.name}" if len(verified) > 1 else ""
-        value = f"{run.harm.harmful:,} of {run.harm.examined:,}"
+        value = f"{run.harm.harmful:,} of {run.harm.statement.examined:,}"
         more = f"; {run.harm.suspected:,} more look{'s' * (run.harm.suspected == 1)} harmful" * bool(run.harm.suspected)
-        harms.append(KeyFigure("Harmful compactions", value, f"{run.harm.rule}{more}{where}"))
+        harms.append(KeyFigure("Harmful compactions", value, f"{rule_of(run.harm.statement.settings)}{more}{where}"))
     if len(rows) == 1:
         return ((*rows[0], *harms),)
     return (*map(tuple, rows), *([tuple(harms)] if harms else []))

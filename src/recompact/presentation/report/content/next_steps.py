@@ -110,7 +110,7 @@ def _effort(gain: ArmContrast) -> tuple[MetricVerdict | None, ...]:
 
 
 def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
-    if not harm.settled:
+    if not harm.statement.settled:
         return [NextStep("Finish the verification: it resumes where it stopped.", command_line("verify", run))]
     if harm.harmful and not adapted:
         return [NextStep("Adapt the prompt from the harmful compactions.", "recompact adapt CONFIG")]

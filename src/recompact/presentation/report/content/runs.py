@@ -177,7 +177,7 @@ def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: boo
         counts=counts_table(every, {row.unit: row.success for row in rows}),
         boundaries=boundary_table(every),
         cases=cases,
-        timeline=timeline(every, {str(case.id): case.anchor for case in cases}),
+        timeline=timeline(every),
         simulated=is_simulated(store),
         provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
     )

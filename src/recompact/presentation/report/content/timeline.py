@@ -1,39 +1,36 @@
-"""The trajectories of a verified run as a picture: their steps, and their compactions by the harm that they did."""
+"""Trajectories as lines with their compactions on them: what the report and the viewer draw."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from recompact.attribution.judgement import Verification
 from recompact.attribution.legend import entry_of
 from recompact.engine.store.verdicts import Kind, Verdict
+from recompact.values.outcome import BoundaryId
 from recompact.values.tables import format_signed
-from recompact.values.texts import quantity
 
-TRACKS = 8  # trajectories at most, so that the picture fits on the first screen
-NAMES, LENGTH, ROW = 210, 470, 26  # units of the drawing: for names, for the longest trajectory, from row to row
+TRACKS = 8  # trajectories at most, so that the picture fits on the first screen of a report
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One compaction. `anchor` is where it is shown in full, if it is."""
+    """One compaction on the line of its trajectory: after which step, its verdict, and both in words."""
 
-    x: float
+    id: BoundaryId
+    step: int
     kind: Kind
     title: str
-    anchor: str
 
 
 @dataclass(frozen=True)
 class Track:
-    """One trajectory: how it ended, and where it is on the drawing."""
+    """One trajectory: its length, how it ended, and its compactions in order."""
 
-    name: str
-    title: str
+    task: str
+    steps: int
     success: bool
-    y: int
-    end: float
     marks: tuple[Mark, ...]
 
 
@@ -43,40 +40,32 @@ class Timeline:
 
     tracks: tuple[Track, ...]
     hidden: int
-    start: int = NAMES
 
     @property
-    def size(self) -> tuple[int, int]:
-        return NAMES + LENGTH + 40, ROW * len(self.tracks) + 8
+    def longest(self) -> int:
+        return max(track.steps for track in self.tracks)
 
 
-def timeline(verification: Verification, anchors: Mapping[str, str]) -> Timeline | None:
-    """None where nothing was compacted. `anchors` say where each boundary is shown."""
+def timeline(verification: Verification) -> Timeline | None:
+    """None where nothing was compacted."""
     by_unit: dict[str, list[Verdict]] = {}
     for verdict in verification.verdicts:
         by_unit.setdefault(verdict.id.unit, []).append(verdict)
-    shown = list(by_unit.values())[:TRACKS]
-    if not shown:
-        return None
-    longest = max(boundaries[0].row.trajectory_steps for boundaries in shown) or 1
     tracks = []
-    for number, boundaries in enumerate(shown):
-        row = boundaries[0].row
-        ordered = sorted(boundaries, key=lambda verdict: verdict.row.step)
-        marks = tuple(_mark(verdict, NAMES + LENGTH * verdict.row.step / longest, anchors) for verdict in ordered)
-        outcome = "success" if row.trajectory_success else "failure"
-        title = f"{row.task}: {quantity(row.trajectory_steps, 'step')}, {outcome}"
-        end = NAMES + LENGTH * row.trajectory_steps / longest
-        tracks.append(Track(row.task, title, row.trajectory_success, ROW * number + ROW // 2 + 4, end, marks))
-    return Timeline(tuple(tracks), len(by_unit) - len(shown))
+    for verdicts in list(by_unit.values())[:TRACKS]:
+        row = verdicts[0].row
+        marks = marks_of(sorted(verdicts, key=lambda verdict: verdict.row.step))
+        tracks.append(Track(row.task, row.trajectory_steps, row.trajectory_success, marks))
+    return Timeline(tuple(tracks), len(by_unit) - len(tracks)) if tracks else None
 
 
-def _mark(verdict: Verdict, x: float, anchors: Mapping[str, str]) -> Mark:
-    return Mark(x, verdict.kind, mark_title(verdict), anchors.get(str(verdict.id), ""))
+def marks_of(verdicts: Iterable[Verdict]) -> tuple[Mark, ...]:
+    """Verdicts as marks, in the same order."""
+    return tuple(Mark(each.id, each.row.step, each.kind, _title(each)) for each in verdicts)
 
 
-def mark_title(verdict: Verdict) -> str:
-    """What a mark says when it is pointed at: where the compaction was, the verdict, and its numbers."""
+def _title(verdict: Verdict) -> str:
+    """Where the compaction was, the verdict, and its numbers."""
     effect, words = verdict.effect, f"{verdict.id}, after step {verdict.row.step}: {entry_of(verdict).label}"
     if effect is None:
         return words
