@@ -13,7 +13,7 @@ from pathlib import Path
 
 from echoes import echo_table
 from experiment import Experiment, find_experiment, parser_of
-from recompact.adaptation.fit_table import fit_table
+from recompact.adaptation.selection import fit_table
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.statement import control_of, statement_of
 from recompact.engine.config import DEFAULT_MODELS

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from recompact.adaptation import choice, race as racing
+from recompact.adaptation import race as racing
 from recompact.adaptation.method import Method
 from recompact.adaptation.pruning import Pruned
 from recompact.adaptation.race import HEAT, behind, race
@@ -350,12 +350,12 @@ def test_the_config_names_the_rule_and_a_method_that_selected_before_gets_fresh_
         seen.append(("paper", under))
         return "selection"
 
-    monkeypatch.setattr(choice, "race", by_race)
-    monkeypatch.setattr(choice, "select", by_paper)
+    monkeypatch.setattr(racing, "race", by_race)
+    monkeypatch.setattr(racing, "select", by_paper)
     study = cast(Study, SimpleNamespace(config=SimpleNamespace(adapt=AdaptConfig(selection=rule))))
     method = None if reselects is None else Method("mine", cast(Any, None), reselects=reselects)
     given = [candidate("a")]
-    chosen: Any = asyncio.run(choice.choose(study, given, method))
+    chosen: Any = asyncio.run(racing.choose(study, given, method))
     assert seen == [(rule, "mine/" if reselects else "")]
     assert chosen == ((("raced",) if rule == "racing" else tuple(given)), "selection")
 

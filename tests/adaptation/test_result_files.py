@@ -13,10 +13,10 @@ import pytest
 
 from recompact.adaptation import result
 from recompact.adaptation.adapt import Adaptation
-from recompact.adaptation.fit_table import CAVEAT, fit_table
 from recompact.adaptation.method import Method
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.result import changes, manifest_of, write_result
+from recompact.adaptation.selection import CAVEAT, fit_table
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store

@@ -12,7 +12,7 @@ import pytest
 from commands import recompact
 from report_support import add_boundary, claim, make_evaluation, make_verified
 
-from recompact.adaptation.fit_table import fit_table
+from recompact.adaptation.selection import fit_table
 from recompact.cli.running import report_unfinished
 from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.records import write_trajectory

@@ -27,9 +27,8 @@ from recompact.evaluation.breakdown import (
     check_by,
     describe_models,
 )
-from recompact.evaluation.intervals import estimates
 from recompact.evaluation.sources import load_arms, load_evaluation, models_of
-from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, references
+from recompact.evaluation.summary import Evaluation, arm_table, difference_table, estimates, evaluation, references
 from recompact.values.chat import Message, Reply, Usage
 from recompact.values.stats import sign_test
 from recompact.values.tables import FORMATS, Number, Table, render, render_all

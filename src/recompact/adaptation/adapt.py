@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from recompact.adaptation.choice import choose
 from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.method import Method
+from recompact.adaptation.race import choose
 from recompact.adaptation.registry import method_of
 from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_named, with_allocation

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recompact.adaptation.choice import choose
 from recompact.adaptation.method import Episode, MethodInputs
 from recompact.adaptation.optimizer import optimizer_of
+from recompact.adaptation.race import choose
 from recompact.adaptation.selection import runs_of
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.bisection.cause import Cause

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+from recompact.adaptation.method import Method
 from recompact.adaptation.pruning import prune
 from recompact.adaptation.selection import (
     BROKEN,
@@ -21,6 +22,7 @@ from recompact.adaptation.selection import (
     fit_of,
     fit_runs,
     fit_tasks,
+    select,
     whole_cells,
 )
 from recompact.engine.store.runs import TrajectoryRow
@@ -31,6 +33,19 @@ from recompact.values.template import Template
 
 HEAT = 4  # tasks that are run before the standings are looked at
 WRONGLY = 0.05  # how probably, at each look, a template that is as good as all others may be sent away
+
+
+async def choose(
+    study: Study, candidates: Sequence[Candidate], method: Method | None = None
+) -> tuple[tuple[Candidate, ...], Selection]:
+    """Select by the rule that the config names: the candidates as they took part, and the selection.
+
+    A method that already selected along the way gets fresh runs: those that made a winner win would flatter it.
+    """
+    under = f"{method.name}/" if method and method.reselects else ""
+    if study.config.adapt.selection == "racing":
+        return await race(study, candidates, under)
+    return tuple(candidates), await select(study, candidates, under)
 
 
 async def race(

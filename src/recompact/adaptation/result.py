@@ -12,7 +12,7 @@ from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.clause_reasons import clause_lines
-from recompact.adaptation.fit_table import fit_table
+from recompact.adaptation.selection import fit_table
 from recompact.attribution.records import settings_of
 from recompact.engine.config import config_hash
 from recompact.engine.store.adaptations import note_result

@@ -18,11 +18,13 @@ from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.tables import Number, Table, columns
 from recompact.values.template import Template
 from recompact.values.trajectory import Ending, Trajectory
 
 PHASE = "select"
 BROKEN: Ending = "environment error"
+CAVEAT = "Training tasks with the most compactions. A template is selected here, so this is no evidence that it helps."
 
 
 def fit_tasks(store: Store, count: int, seed: int) -> tuple[str, ...]:
@@ -142,3 +144,12 @@ def best(fits: Sequence[Fit]) -> str:
 def _unit(template: Template, cell: Cell, under: str) -> str:
     """Named by the template's hash, so that two candidates with the same text are run once."""
     return f"{PHASE}/{under}{template.hash[:16]}/{cell.task}/{cell.run}"
+
+
+def fit_table(selection: Selection) -> Table:
+    """One row for each template, and one for each that was run again on fresh seeds."""
+    fits = [(fit.name, fit) for fit in selection.fits]
+    fits += [(f"{fit.name}, fresh runs", fit) for fit in selection.confirmed]
+    heads = ("template", "runs", "passed", "mean steps", *(("broken",) if any(fit.broken for _, fit in fits) else ()))
+    rows = tuple((name, fit.runs, fit.passed, Number(fit.steps), fit.broken)[: len(heads)] for name, fit in fits)
+    return Table("Selection on the fit tasks", columns(*heads), rows, (CAVEAT,))

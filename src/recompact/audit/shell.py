@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from recompact.values.texts import word_set
+
 COMMAND_LIMIT = 20_000  # characters of a command that are looked at
 
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*+)\1")
@@ -46,10 +48,6 @@ class Part:
     kind: str
     reads: tuple[Range, ...] = ()
     changes: tuple[str, ...] = ()
-
-
-def word_set(names: str) -> frozenset[str]:
-    return frozenset(names.split())
 
 
 _READERS = {"cat", "nl", "head", "tail", "sed", "awk", "bat", "batcat", "less", "more", "get-content", "gc", "type"}

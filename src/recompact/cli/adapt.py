@@ -224,7 +224,7 @@ def _report(
 
 
 def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:
-    from recompact.adaptation.fit_table import fit_table
+    from recompact.adaptation.selection import fit_table
 
     if adaptation.evidence:
         say(adaptation.evidence.statement)

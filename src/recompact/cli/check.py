@@ -7,6 +7,7 @@ import difflib
 import os
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from recompact.cli.console import json_option, print_json, say
 if TYPE_CHECKING:
     from recompact.engine.config import Config, ModelConfig
     from recompact.engine.study import Study
-    from recompact.environments.protocol import AsyncAsk, Episodes, Task
+    from recompact.environments.protocol import AsyncAsk, Task
     from recompact.values.trajectory import Action, Trajectory
 
 
@@ -66,8 +67,8 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
 
 
 def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[str]:
-    """Everything that a command would stumble over before its first unit of work. Where there are `earlier` problems,
-    the config lacks the keys that they are about."""
+    """Everything that would stop a command before its first unit of work. Where there are `earlier` problems, the
+    config lacks the keys that they are about."""
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
     from recompact.attribution.registry import allocation_in
@@ -76,21 +77,18 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     from recompact.engine.store.runs import run_path
 
     problems = list(unknown_models(config))
-    with _noting(problems, f"{config.line('compressor', 'template')}[compressor] template: "):
-        problems += _template_problems(config, notes)
-    with _noting(problems, f"{config.line('suite', 'use')}[suite] use: "):
-        problems += asyncio.run(_suite_problems(config, notes))
-    if not earlier and config.suite.use != "pocket" and "agent" not in _tables(config):
+    with _noting(problems, config.problem(": ", "compressor", "template")):
+        _check_template(config, notes)
+    with _noting(problems, config.problem(": ", "suite", "use")):
+        asyncio.run(_check_suite(config, notes))
+    if not earlier and config.suite.use != "pocket" and "agent" not in tomllib.loads(config.text):
         problems.append(
             f"[agent] is missing: the simulated agent, which is the default, plays nothing but pocket; name the model"
             f" that plays {config.suite.use}, as in [agent] model = ..."
         )
-    with _noting(problems):
-        compressor_in(config)
-    with _noting(problems):
-        allocation_in(config)
-    with _noting(problems):
-        method_in(config)
+    for build in (compressor_in, allocation_in, method_in):
+        with _noting(problems):
+            build(config)
     problems += asyncio.run(_model_problems(config, [*earlier, *problems]))
     if note := decoding_note(config):
         notes.append(f"warning: {note}")
@@ -101,96 +99,74 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     return problems
 
 
-def _tables(config: Config) -> set[str]:
-    import tomllib
+@contextmanager
+def _noting(problems: list[str], place: str = "") -> Iterator[None]:
+    """Add what is wrong to the problems; an error that does not name its place in the config gets this one."""
+    from recompact.engine.config import ConfigError
+    from recompact.errors import InputError
 
-    return set(tomllib.loads(config.text))
+    try:
+        yield
+    except ConfigError as error:
+        problems.extend(error.problems)
+    except InputError as error:
+        problems.append(f"{place}{error}")
 
 
-def _template_problems(config: Config, notes: list[str]) -> list[str]:
+def _check_template(config: Config, notes: list[str]) -> None:
     """What is wrong with the template, and whether a summary by it can fit into the budget."""
+    from recompact.engine.config import ConfigError
     from recompact.values.template import headings, lint, resolve
     from recompact.values.tokens import counter
 
     template = resolve(config.compressor.template, config.directory)
     notes.extend(f"template: {finding}" for finding in lint(template))
     if config.compressor.kind != "prompted":
-        return []
+        return
     count, budget = counter(config.run.counter), config.compressor.budget
     least = count("\n".join(headings(template.first)))
     if budget <= least:
-        at = config.line("compressor", "budget")
-        return [
-            f"{at}[compressor] budget = {budget} is too small to be real: the headings of a summary alone take"
-            f" {least:,} tokens"
-        ]
+        text = f" = {budget} is too small to be real: the headings of a summary alone take {least:,} tokens"
+        raise ConfigError(config.file or Path("config"), (config.problem(text, "compressor", "budget"),))
     if budget < (instructions := count(template.first)):
         notes.append(
             f"budget: {budget:,} tokens are fewer than the instructions for a summary ({instructions:,}), so most of it"
             " will be cut"
         )
-    return []
 
 
-async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
+async def _check_suite(config: Config, notes: list[str]) -> None:
     """Whether the suite can be played here, and has the split and the tasks that are asked for."""
     from recompact.engine.assembly import open_suite
     from recompact.engine.config import ConfigError
-
-    problems: list[str] = []
-    episodes: Episodes | None
-    try:
-        episodes = open_suite(config)
-    except ConfigError as error:
-        problems, episodes = list(error.problems), _listable(config)
-    if episodes is not None:
-        with _noting(problems, f"{config.line('suite', 'use')}[suite] use: "):
-            problems += await _task_problems(config, episodes, notes)
-    return problems
-
-
-def _listable(config: Config) -> Episodes | None:
-    """A suite that cannot be played here, if it can list its tasks all the same."""
+    from recompact.engine.study import list_tasks
     from recompact.environments.inprocess import InProcessSuite
-    from recompact.environments.loading import load_suite
+    from recompact.environments.protocol import EnvironmentFailed
     from recompact.errors import InputError
-    from recompact.suites.workspace.suite import NoSandbox
-
-    if config.suite.host and not config.agent.external:
-        return None
-    try:
-        return InProcessSuite(load_suite(config.suite.use, config.suite.options, config.directory))
-    except NoSandbox as error:
-        return InProcessSuite(error.suite)
-    except InputError:
-        return None
-
-
-async def _task_problems(config: Config, episodes: Episodes, notes: list[str]) -> list[str]:
-    from recompact.environments.inprocess import InProcessSuite
     from recompact.values.texts import quantity
 
-    chosen = config.suite
-    if isinstance(episodes, InProcessSuite):
-        splits = episodes.splits()
-        if chosen.split not in splits:
-            there_are = f"the splits of {chosen.use}: {', '.join(splits)}"
-            return [f"{config.line('suite', 'split')}[suite] split = {chosen.split!r} is not among {there_are}"]
-    tasks = await _tasks(config, episodes)
+    chosen, episodes, problems = config.suite, open_suite(config), []
+    if isinstance(episodes, InProcessSuite) and chosen.split not in (splits := episodes.splits()):
+        text = f" = {chosen.split!r} is not among the splits of {chosen.use}: {', '.join(splits)}"
+        raise ConfigError(config.file or Path("config"), (config.problem(text, "suite", "split"),))
+    try:
+        tasks = [task.id for task in await list_tasks(config, episodes)]
+    except EnvironmentFailed as failure:
+        raise InputError(str(failure)) from None
     notes.append(f"suite {episodes.name}, split {chosen.split}: {quantity(len(tasks), 'task')}")
     if not tasks:
-        return [f"{config.line('suite', 'split')}[suite] split = {chosen.split!r} has no tasks"]
-    problems = []
+        problems.append(config.problem(f" = {chosen.split!r} has no tasks", "suite", "split"))
     if twice := [id for id, count in Counter(tasks).items() if count > 1]:
-        at = config.line("suite", "use")
-        problems.append(f"{at}[suite] use: several tasks have the same id ({', '.join(twice[:5])}): give each its own")
-    for id in chosen.tasks:
+        text = f": several tasks have the same id ({', '.join(twice[:5])}): give each its own"
+        problems.append(config.problem(text, "suite", "use"))
+    for id in chosen.tasks if tasks else ():
         if id not in tasks:
-            near = difflib.get_close_matches(id, tasks, 3, 0.5) or list(tasks[:3])
+            near = difflib.get_close_matches(id, tasks, 3, 0.5) or tasks[:3]
             more = ", …" if len(tasks) > len(near) else ""
-            at = config.line("suite", "tasks")
-            problems.append(f"{at}[suite] tasks: there is no task {id!r}; there are {', '.join(near)}{more}")
-    return problems
+            text = f": there is no task {id!r}; there are {', '.join(near)}{more}"
+            problems.append(config.problem(text, "suite", "tasks"))
+    if problems:
+        raise ConfigError(config.file or Path("config"), tuple(problems))
 
 
 def _isolation(config: Config) -> str:
@@ -283,31 +259,6 @@ async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Ac
     return tuple(actions)
 
 
-@contextmanager
-def _noting(problems: list[str], place: str = "") -> Iterator[None]:
-    """Add what is wrong to the problems; an error that does not name its place in the config gets this one."""
-    from recompact.engine.config import ConfigError
-    from recompact.errors import InputError
-
-    try:
-        yield
-    except ConfigError as error:
-        problems.extend(error.problems)
-    except InputError as error:
-        problems.append(f"{place}{error}")
-
-
-async def _tasks(config: Config, episodes: Episodes) -> tuple[str, ...]:
-    from recompact.engine.study import list_tasks
-    from recompact.environments.protocol import EnvironmentFailed
-    from recompact.errors import InputError
-
-    try:
-        return tuple(task.id for task in await list_tasks(config, episodes))
-    except EnvironmentFailed as failure:
-        raise InputError(str(failure)) from None
-
-
 async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
     """What shows when the models are built, each by itself. Of those with problems that were reported, only the key is
     looked at: they lack what the problems are about."""
@@ -323,7 +274,7 @@ async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
             problems.append(f"{at}[models.{name}] needs its key in the environment variable {model.key_env}: set it")
         if any(f"[models.{name}{end}" in problem for problem in reported for end in "]."):
             continue
-        with _noting(problems, f"{config.line('models', name)}[models] {name}: "):
+        with _noting(problems, config.problem(": ", "models", name)):
             if model is not None and lacks_key:  # it cannot be built, but its address can be looked at
                 model.check()
                 continue

@@ -18,6 +18,7 @@ from recompact.evaluation.metrics import (
     measure,
     metric,
     peak_source,
+    per_task,
 )
 from recompact.evaluation.paired import (
     Comparison,
@@ -28,7 +29,7 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
-from recompact.values.stats import Estimate
+from recompact.values.stats import RESAMPLES, Estimate, bootstrap
 from recompact.values.tables import Cell, Column, Number, Row, Table, columns
 from recompact.values.texts import quantity
 
@@ -80,6 +81,23 @@ def evaluation(
     begun = with_all_questions([arm for arm in arms if arm.rows])
     waiting = tuple(arm.label for arm in arms if not arm.rows)
     return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting, suite, models)
+
+
+Estimates = Mapping[str, Mapping[str, Estimate]]
+"""By an arm's label and a metric's key. Units are those of `Metrics.means`."""
+
+
+def estimates(evaluation: Evaluation, keys: Collection[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimates:
+    """These metrics of all arms with their intervals, by the bootstrap over tasks that paired comparisons use."""
+    shared, by_arm = evaluation.shared, {arm.label: dict[str, Estimate]() for arm in evaluation.arms}
+    if not shared.tasks:
+        return by_arm
+    values = {arm.label: per_task(arm, shared.tasks, shared.runs, evaluation.source) for arm in evaluation.arms}
+    places = [(label, key) for label, metrics in values.items() for key in metrics if key in keys]
+    resampled = bootstrap([values[label][key] for label, key in places], resamples, seed)
+    for (label, key), estimate in zip(places, resampled, strict=True):
+        by_arm[label][key] = estimate
+    return by_arm
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:

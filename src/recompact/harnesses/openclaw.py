@@ -8,7 +8,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, RENDER, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.transcripts.openclaw import READER
+from recompact.harnesses.transcripts.pi import OPENCLAW
 from recompact.values.template import Template
 
 ID = "recompact-compaction"
@@ -83,4 +83,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness("openclaw", "OpenClaw", export, reader=READER)
+HARNESS = Harness("openclaw", "OpenClaw", export, reader=OPENCLAW)

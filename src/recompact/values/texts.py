@@ -125,6 +125,15 @@ def quantity(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else _plural(noun)}"
 
 
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text.
+
+    >>> sorted(word_set("b a"))
+    ['a', 'b']
+    """
+    return frozenset(words.split())
+
+
 def command_line(*words: object) -> str:
     """A command of ours as it can be pasted into a shell: no part of a name or a path is run there.
 

@@ -26,6 +26,27 @@ class AdaptationRecord:
     evidence: EvidenceCounts | None = None
     statement: str = ""  # why there is nothing to select from
     proposed: tuple[str, ...] = ()  # hashes of the candidates as they were before the selection dropped clauses
+    template: Template | None = None  # the one that it started from, where the run has its text
+    path: str = ""  # where the winner was written
+
+    @property
+    def winner(self) -> Candidate | None:
+        """The candidate that was selected, if the original did not stay."""
+        name = self.selection.winner if self.selection else ""
+        return next((each for each in self.candidates if each.name == name and each.template), None)
+
+    @property
+    def outcome(self) -> str:
+        """What it came to, in words."""
+        if self.selection:
+            return self.selection.statement
+        return self.statement or "The candidates have not all been run on the fit tasks yet."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the evidence was, and what the selection noted."""
+        evidence = (self.evidence.statement,) if self.evidence else ()
+        return (*evidence, *(self.selection.notes if self.selection else ()))
 
     @property
     def templates(self) -> frozenset[str]:
@@ -56,7 +77,7 @@ def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
 
 def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
     """All adaptations of a run, by method."""
-    templates = recorded_templates(store)
+    templates, results = recorded_templates(store), recorded_results(store)
     records = []
     for data in store.metadata.adaptations.values():
         original = templates.get(data["original"])
@@ -64,19 +85,20 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
         candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
         selection = Selection.from_json(data["selection"]) if data["selection"] else None
         counts = data.get("evidence")
-        records.append(
-            AdaptationRecord(
-                data["method"],
-                data["cites"],
-                data["original"],
-                candidates,
-                selection,
-                {place: tuple(Reason(*each) for each in found) for place, found in data["reasons"].items()},
-                EvidenceCounts.from_json(counts) if counts else None,
-                data.get("statement", ""),
-                tuple(data.get("proposed", ())),
-            )
+        record = AdaptationRecord(
+            data["method"],
+            data["cites"],
+            data["original"],
+            candidates,
+            selection,
+            {place: tuple(Reason(*each) for each in found) for place, found in data["reasons"].items()},
+            EvidenceCounts.from_json(counts) if counts else None,
+            data.get("statement", ""),
+            tuple(data.get("proposed", ())),
+            original,
         )
+        winner = record.winner.template if record.winner else None
+        records.append(replace(record, path=results.get(winner.hash, "") if winner else ""))
     return tuple(records)
 
 

@@ -23,47 +23,16 @@ from recompact.values.session import (
     Size,
     Tally,
 )
+from recompact.values.texts import word_set
 
-_ASIDE = frozenset(
-    [
-        "progress",
-        "file-history-snapshot",
-        "queue-operation",
-        "custom-title",
-        "mode",
-        "last-prompt",
-        "summary",
-        "permission-mode",
-        "ai-title",
-        "agent-name",
-        "agent-color",
-        "pr-link",
-        "agent-setting",
-        "tag",
-        "worktree-state",
-        "content-replacement",
-        "marble-origami-commit",
-        "attribution-snapshot",
-        "speculation-accept",
-    ]
+_ASIDE = word_set(
+    "progress file-history-snapshot queue-operation custom-title mode last-prompt summary permission-mode ai- "
+    "title agent-name agent-color pr-link agent-setting tag worktree-state content-replacement marble-origami- "
+    "commit attribution-snapshot speculation-accept"
 )
-_SYSTEM = frozenset(
-    [
-        "stop_hook_summary",
-        "turn_duration",
-        "local_command",
-        "informational",
-        "api_error",
-        "away_summary",
-        "bridge_status",
-        "hook_progress",
-        "scheduled_task_fire",
-        "memory_saved",
-        "api_metrics",
-        "permission_retry",
-        "agents_killed",
-        "snapshot",
-    ]
+_SYSTEM = word_set(
+    "stop_hook_summary turn_duration local_command informational api_error away_summary bridge_status "
+    "hook_progress scheduled_task_fire memory_saved api_metrics permission_retry agents_killed snapshot"
 )
 _MARKS = (  # of what Claude Code itself says in the user's name
     "<command-name>",

@@ -22,21 +22,12 @@ from recompact.harnesses.transcripts.reader import (
     text,
 )
 from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.values.texts import word_set
 
-_TYPES = frozenset(
-    [
-        "session_meta",
-        "response_item",
-        "event_msg",
-        "turn_context",
-        "compacted",
-        "world_state",
-        "inter_agent_communication_metadata",
-    ]
+_TYPES = word_set(
+    "session_meta response_item event_msg turn_context compacted world_state inter_agent_communication_metadata"
 )
-_ITEMS = frozenset(
-    ["reasoning", "web_search_call", "agent_message", "compaction", "ghost_snapshot", "image_generation_call"]
-)
+_ITEMS = word_set("reasoning web_search_call agent_message compaction ghost_snapshot image_generation_call")
 _MARKS = (  # of what Codex itself says in the user's name
     "<environment_context>",
     "<user_instructions>",

@@ -23,9 +23,10 @@ from recompact.values.session import (
     Size,
     Tally,
 )
+from recompact.values.texts import word_set
 
 # Events that say nothing about the conversation.
-_ASIDE = (
+_ASIDE = word_set(
     "sample_init sample_limit sandbox state store approval input logger info score score_edit subtask step span_begin "
     "span_end error checkpoint anchor branch interrupt"
 )
@@ -107,7 +108,7 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
             case "compaction":
                 compaction = (place, event)
             case kind:
-                if kind not in _ASIDE.split():
+                if kind not in _ASIDE:
                     tally.unknown[kind[:60] or "(no type)"] += 1
     if compaction is not None:
         yield _compaction(*compaction, [], seen, shown)
@@ -146,7 +147,7 @@ def _writes_summary(events: list[Mapping[str, Any]], place: int, pool: list[Any]
     choices = [mapping(mapping(choice).get("message")) for choice in items(_output(events[place - 1]).get("choices"))]
     if not choices or choices[0].get("tool_calls"):
         return False
-    following = [event for event in events[place : place + 20] if event.get("event") not in _ASIDE.split()]
+    following = [event for event in events[place : place + 20] if event.get("event") not in _ASIDE]
     if not following or (following[0].get("event"), following[0].get("type")) != ("compaction", "summary"):
         return False
     answer = content_text(resolve(choices[0].get("content"))).strip()

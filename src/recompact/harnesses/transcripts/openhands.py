@@ -9,20 +9,11 @@ from typing import Any
 from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, items, mapping, number, text
 from recompact.values.session import Call, CompactionEvent, Event, KeptBut, Passage, Result, Tally
+from recompact.values.texts import word_set
 
-_ASIDE = frozenset(
-    [
-        "PauseEvent",
-        "ConversationStateUpdateEvent",
-        "CondensationRequest",
-        "TokenEvent",
-        "LLMCompletionLogEvent",
-        "StreamingDeltaEvent",
-        "InterruptEvent",
-        "HookExecutionEvent",
-        "ConversationErrorEvent",
-        "CondensationSummaryEvent",
-    ]
+_ASIDE = word_set(
+    "PauseEvent ConversationStateUpdateEvent CondensationRequest TokenEvent LLMCompletionLogEvent "
+    "StreamingDeltaEvent InterruptEvent HookExecutionEvent ConversationErrorEvent CondensationSummaryEvent"
 )
 
 

@@ -1,4 +1,4 @@
-"""pi: session files of JSON lines, a tree by `id` and `parentId` (version 3) or in file order (version 1)."""
+"""pi and OpenClaw: JSON lines, a tree by `id` and `parentId` (version 3) or in the order of the file (version 1)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ def is_openclaw(sample: list[Any], path: Path) -> bool:
 
 def recognises(sample: list[Any], path: Path) -> bool:
     return is_session(sample) and not is_openclaw(sample, path)
+
+
+def recognises_openclaw(sample: list[Any], path: Path) -> bool:
+    return is_session(sample) and is_openclaw(sample, path)
 
 
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
@@ -130,3 +134,4 @@ def _compaction(line: int, key: str, record: Mapping[str, Any]) -> CompactionEve
 
 
 READER = Reader("pi", recognises, read, (Place("sessions", "PI_CODING_AGENT_DIR", "~/.pi/agent"),))
+OPENCLAW = Reader("openclaw", recognises_openclaw, read, (Place("agents", "OPENCLAW_STATE_DIR", "~/.openclaw"),))

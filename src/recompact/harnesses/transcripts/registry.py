@@ -19,7 +19,6 @@ from recompact.harnesses.transcripts import (
     hermes,
     inspect,
     openai_messages,
-    openclaw,
     opencode,
     openhands,
     pi,
@@ -32,7 +31,7 @@ from recompact.values.session import Event, SkippedFile, Tally, Transcript, Unre
 READERS: tuple[Reader, ...] = (
     claude_code.READER,
     codex.READER,
-    openclaw.READER,
+    pi.OPENCLAW,
     pi.READER,
     openhands.READER,
     copilot.READER,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
+from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import compressor_calls, count_calls
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.adaptation import adaptations
 from recompact.presentation.report.content.cases import PAGE, Case, case_of, diagnoses_of
 from recompact.presentation.view.calls import CallView, list_calls
 from recompact.presentation.view.citations import Citations, citations_of
@@ -80,7 +80,7 @@ def _clauses(store: Store, id: BoundaryId) -> tuple[tuple[str, Clause], ...]:
     """What candidates ask for because of this boundary."""
     return tuple(
         (f"{adaptation.method}, {candidate.name}", clause)
-        for adaptation in adaptations(store)
+        for adaptation in read_adaptations(store)
         for candidate in adaptation.candidates
         for clause in candidate.clauses
         if str(id) in clause.answers

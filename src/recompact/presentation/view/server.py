@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from recompact.engine.store.connection import writer_of
 from recompact.errors import InputError, RecompactError
 from recompact.presentation.report.html.page import page_environment, page_style
 from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.runs import Place, line_of, list_of_runs, places_of
 from recompact.presentation.view.views import Parameters, View, views_of
-from recompact.presentation.view.watch import file_state
+from recompact.values.chat import sha256
 from recompact.version import __version__, install_command
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _events(viewer: Viewer) -> Handler:
         with suppress(ConnectionError, asyncio.CancelledError):
             while True:
                 places = [place for place in viewer.places().values() if name in ("", place.name)]
-                state = await asyncio.to_thread(file_state, places)
+                state = await asyncio.to_thread(_file_state, places)
                 kind = "hello" if before is None else "changed" if state != before else ""
                 await response.write(f"event: {kind}\ndata: {state}\n\n".encode() if kind else b": still here\n\n")
                 before = state
@@ -209,3 +210,17 @@ def _events(viewer: Viewer) -> Handler:
         return response
 
     return handle
+
+
+def _file_state(places: Iterable[Place]) -> str:
+    """A digest that changes when a file, the log beside it or its writer does."""
+    parts = []
+    for place in places:
+        for suffix in ("", "-wal"):
+            try:
+                status = place.path.with_name(place.path.name + suffix).stat()
+                parts.append(f"{place.name}{suffix} {status.st_mtime_ns} {status.st_size}")
+            except OSError:
+                parts.append(f"{place.name}{suffix} gone")
+        parts.append(f"{writer_of(place.path)}")
+    return sha256("\n".join(parts))[:16]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations
 from recompact.engine.store.calls import count_calls
 from recompact.engine.store.store import Store
 from recompact.presentation.report.changes import PromptChange
-from recompact.presentation.report.content.adaptation import Adaptation, adaptations
 from recompact.presentation.report.content.prompts import prompt_changes
 from recompact.presentation.report.content.runs import evaluated_run
 from recompact.presentation.view.runs import RunLine
@@ -32,7 +32,7 @@ class TemplatesPage:
 
     line: RunLine
     changes: tuple[PromptChange, ...]
-    adaptations: tuple[Adaptation, ...]
+    adaptations: tuple[AdaptationRecord, ...]
     exports: tuple[Export, ...]
     units: Mapping[str, str]  # that asked for each candidate, by its name
 
@@ -44,7 +44,7 @@ def templates_page(store: Store, line: RunLine, harnesses: Sequence[str]) -> Tem
         arms = [(arm.label, arm.settings.get("directory")) for arm in report.evaluation.arms]
         exports = _exports([(label, where) for label, where in arms if isinstance(where, str) and where], harnesses)
         return TemplatesPage(line, prompt_changes(None, [(report.evaluation, report.templates)], []), (), exports, {})
-    adapted = adaptations(store)
+    adapted = read_adaptations(store)
     places = [(each.winner.name, each.path) for each in adapted if each.winner and each.path]
     asking = [unit for unit in sorted(store.finished("candidate")) if count_calls(store, unit)]
     units = {unit.rsplit("/", 1)[-1].partition("~")[0]: unit for unit in asking}

@@ -18,14 +18,6 @@ from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, Task
 _HARNESS = Path(__file__).resolve().parents[2]
 
 
-class NoSandbox(InputError):
-    """This machine cannot sandbox what tasks run. `suite` can list its tasks all the same, for a check."""
-
-    def __init__(self, text: str, suite: WorkspaceSuite) -> None:
-        super().__init__(text)
-        self.suite = suite
-
-
 class WorkspaceSuite:
     """A `Suite`. `config_directory` is where relative paths start from."""
 
@@ -53,7 +45,7 @@ class WorkspaceSuite:
         variables = {"PATH": ":".join((*map(str, first), system_path))} if path else {}
         self._shell = replace(shell, variables=variables, shared_memory=True)
         if shell.refused:
-            raise NoSandbox(f"suite 'workspace' needs a sandbox: {shell.refused}", self)
+            raise InputError(f"suite 'workspace' needs a sandbox: {shell.refused}")
 
     @property
     def name(self) -> str:

@@ -287,8 +287,8 @@ def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) 
     lines = [(line.sign, line.text, line.clauses) for line in change.parts[0].sections[0].lines]
     assert ("+", CLAUSE, (rules[0],)) in lines
     assert change.loose == (rules[1],)
-    assert report.selections[0].statement.startswith("pair-1 was selected: 2 of 2 runs passed")
-    assert "they flatter it" in report.selections[0].statement
+    assert report.selections[0].outcome.startswith("pair-1 was selected: 2 of 2 runs passed")
+    assert "they flatter it" in report.selections[0].outcome
     html = render(report)
     assert f'<a href="#{report.anchors["task red#1"]}">task red#1</a>, <span class="name">gone#9</span>' in html
     assert "<ins>" in html

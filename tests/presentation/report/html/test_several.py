@@ -238,7 +238,7 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     with Store.open(run) as store:
         note_adaptation(store, candidate)
     report = read_report([str(run)], tmp_path)
-    assert [made.statement for made in report.selections] == [
+    assert [made.outcome for made in report.selections] == [
         "The candidates have not all been run on the fit tasks yet."
     ]
     assert report.prompts == ()
@@ -246,7 +246,7 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     with Store.open(run) as store:
         note_adaptation(store, candidate, selected(candidate))
     done = read_report([str(run)], tmp_path)
-    assert done.selections[0].table
+    assert done.selections[0].selection
     assert "has not seen" in done.next[0].text
     assert (done.prompts[0].parts[0].like, done.prompts[0].parts[1].like) == ("", "first")
     assert "The same changes as in first.md." in render(done)

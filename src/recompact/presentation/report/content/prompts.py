@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from recompact.engine.store.adaptations import AdaptationRecord
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.changes import PromptChange, prompt_change
-from recompact.presentation.report.content.adaptation import Adaptation
 from recompact.presentation.report.content.answer import adapted_arms
 from recompact.values.candidate import Clause
 from recompact.values.template import Template, directory_of, read
@@ -19,7 +19,7 @@ NamedTemplate = tuple[str, Template]
 def prompt_changes(
     directories: tuple[Path, Path] | None,
     evaluations: Sequence[tuple[Evaluation, Mapping[str, Template]]],
-    adapted: Sequence[Adaptation],
+    adapted: Sequence[AdaptationRecord],
 ) -> tuple[PromptChange, ...]:
     """The changes between the templates that the user gave, or else between those of arms, or else between those of
     an adaptation. Evaluations come with their templates by hash."""
@@ -56,10 +56,10 @@ def _between_arms(
             yield (original.label, before), (arm.label, after)
 
 
-def _selected_templates(adaptation: Adaptation) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
+def _selected_templates(adaptation: AdaptationRecord) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
     winner = adaptation.winner
-    if adaptation.original and winner and winner.template:
-        yield ("original", adaptation.original), (winner.name, winner.template)
+    if adaptation.template and winner and winner.template:
+        yield ("original", adaptation.template), (winner.name, winner.template)
 
 
 def manifest_clauses(directory: Path) -> dict[str, tuple[Clause, ...]]:

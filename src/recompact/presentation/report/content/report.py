@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.attribution.verifiable import way_to_verify
+from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations
 from recompact.engine.store.pages import run_counts
 from recompact.engine.store.runs import (
     boundary_rows,
@@ -22,7 +23,6 @@ from recompact.evaluation.breakdown import Breakdown, across_models
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
 from recompact.presentation.report.changes import PromptChange
-from recompact.presentation.report.content.adaptation import Adaptation, adaptations
 from recompact.presentation.report.content.answer import Claim
 from recompact.presentation.report.content.arms import legend
 from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead
@@ -57,7 +57,7 @@ class Report:
     models: Breakdown | str  # several evaluations by their models, or why not; "" where there is one
     verified: tuple[VerificationReport, ...]
     prompts: tuple[PromptChange, ...]
-    selections: tuple[Adaptation, ...]
+    selections: tuple[AdaptationRecord, ...]
     provenance: tuple[Provenance, ...]
     simulated: tuple[str, ...]  # the runs whose models are simulated
     anchors: Mapping[str, str]  # boundary -> where it is shown
@@ -71,7 +71,7 @@ class _Runs:
     several: bool  # there is more than one evaluation, so each is named
     evaluations: list[EvaluationReport] = field(default_factory=list)
     verified: list[VerificationReport] = field(default_factory=list)
-    adapted: list[Adaptation] = field(default_factory=list)
+    adapted: list[AdaptationRecord] = field(default_factory=list)
     unverified: list[Provenance] = field(default_factory=list)  # adapted runs without continuations
     simulated: list[str] = field(default_factory=list)
 
@@ -111,7 +111,7 @@ def _read_run(store: Store, read: _Runs, top: int) -> None:
     if _is_evaluation(store):
         read.evaluations.append(evaluated_run(store, read.names[path], read.several))
         return
-    adapted = adaptations(store)
+    adapted = read_adaptations(store)
     read.adapted += adapted
     if run_counts(store, "collect").continuations:
         prefix = f"boundary-{len(read.verified) + 1}-"

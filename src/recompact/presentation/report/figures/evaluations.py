@@ -8,9 +8,8 @@ from typing import Any
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.breakdown import swept_arms
-from recompact.evaluation.intervals import Estimates, estimates as estimate_metrics
 from recompact.evaluation.metrics import metric, reliability
-from recompact.evaluation.summary import Evaluation, interval
+from recompact.evaluation.summary import Estimates, Evaluation, estimates as estimate_metrics, interval
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.style import (
     FINE,

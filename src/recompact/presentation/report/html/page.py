@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from recompact.adaptation.selection import fit_table
 from recompact.attribution.legend import legend_text
 from recompact.evaluation.breakdown import Breakdown, breakdown_table
 from recompact.presentation.report.content.arms import without_notes
@@ -124,7 +125,11 @@ def page_environment(*packages: str) -> Environment:
         masked_text=safe,
     )
     environment.globals.update(
-        quantity=quantity, harm_details=harm_details, legend_text=legend_text, text_columns=text_columns
+        quantity=quantity,
+        fit_table=fit_table,
+        harm_details=harm_details,
+        legend_text=legend_text,
+        text_columns=text_columns,
     )
     return environment
 
