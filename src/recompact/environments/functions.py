@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recompact.environments.json_shape import Changes, from_numpy, shape_json
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.environments.schemas import enums_of, tool_spec
-from recompact.environments.shaping import show_value
+from recompact.environments.shaping import from_numpy, shape_json, show_value
 from recompact.errors import InputError
 from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score
@@ -157,9 +156,10 @@ class FunctionEnvironment:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
             result = tool(**arguments)
+            text = result if isinstance(result, str) else json.dumps(shape_json(result, "a result"), ensure_ascii=False)
         except Exception as error:  # the agent should read what its tool complains about
             return Observation(f"Error: {type(error).__name__}: {error}", error=True)
-        return Observation(result if isinstance(result, str) else _as_text(result))
+        return Observation(text)
 
     def score(self) -> Score:
         expected = self._suite.expected[self._task.id][1]
@@ -223,12 +223,6 @@ def _score(verdict: Any, task: str, answer: str) -> Score:
         f"the check of task {task!r} must return a bool, or a number from 0 to 1, not {came}"
         f"{': is it an async function?' * is_async}"
     )
-
-
-def _as_text(result: Any) -> str:
-    """What a tool returned, as an agent reads it."""
-    changes: Changes = []
-    return json.dumps(shape_json(result, "what a tool returned", changes), ensure_ascii=False)
 
 
 def _same(one: Any, other: Any) -> bool:

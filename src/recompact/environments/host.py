@@ -24,7 +24,6 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
 from recompact.environments.channel import Channel, TooLarge
 from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.host_lifetime import adopt_orphans, die_with_harness, die_with_parent, end_group
-from recompact.environments.json_shape import Changes
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.shaping import (
@@ -101,23 +100,22 @@ class Host:
         if verb == "close":
             environment.close()
             return None
-        changes: Changes = []
-        return {"value": self._value(verb, environment, message, changes), "changes": changes}
+        return self._value(verb, environment, message)
 
-    def _value(self, verb: str, environment: Environment, message: Mapping[str, Any], changes: Changes) -> Any:
+    def _value(self, verb: str, environment: Environment, message: Mapping[str, Any]) -> Any:
         """What a verb gives, as JSON."""
         if verb == "start":
-            opening = shape_opening(environment.start(), changes)
+            opening = shape_opening(environment.start())
             prefix = [
                 [m.role, m.content, [[c.id, c.name, c.arguments] for c in m.calls], m.call_id] for m in opening.prefix
             ]
             tools = [[tool.name, tool.description, dict(tool.parameters)] for tool in opening.tools]
             return [prefix, tools, opening.text_actions]
         if verb == "step":
-            observation = shape_observation(environment.step(Action.from_json(message["action"])), changes)
+            observation = shape_observation(environment.step(Action.from_json(message["action"])))
             return [observation.text, observation.done, observation.error]
         if verb == "score":
-            score = shape_score(environment.score(), changes)
+            score = shape_score(environment.score())
             return [score.success, score.value, dict(score.details)]
         if verb == "snapshot":
             return base64.b64encode(shape_snapshot(take(environment, self._strategy))).decode()
@@ -126,13 +124,13 @@ class Host:
             return shape_texts([self._mask(text) if self._mask else text for text in texts], len(texts))
         raise RuntimeError(f"unknown verb {verb!r}")
 
-    def _open(self, task: Task) -> dict[str, Any]:
+    def _open(self, task: Task) -> list[Any]:
         environment = self._environment = self._suite.environment(task)
         if hasattr(environment, "ask"):
             environment.ask = self._ask
         self._strategy = strategy_of(environment)
         self._mask = mask_of(environment, self._suite)
-        return {"value": [self._strategy, self._mask is not None], "changes": []}
+        return [self._strategy, self._mask is not None]
 
     def _ask(self, role: str, request: Request) -> Reply:
         self._channel.send({"ask": role, "request": request_to_json(request)})

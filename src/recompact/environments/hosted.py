@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from recompact.environments.grading import grade
 from recompact.environments.hooks import BEHAVIOURS, as_literals
 from recompact.environments.host_client import HostClient
 from recompact.environments.host_process import HostSettings, bubblewrap_for
-from recompact.environments.json_shape import Changes
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -28,7 +25,6 @@ from recompact.environments.protocol import (
 from recompact.environments.shaping import (
     WrongShape,
     fields_of,
-    shape_line,
     shape_observation,
     shape_opening,
     shape_score,
@@ -42,6 +38,8 @@ from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.values.trajectory import Action, Score, Snapshot
 
 T = TypeVar("T")
+
+_GRADING = Task("grading", "Judge the evidence of an episode.")
 
 _DIGEST = 200  # characters of a digest
 _MANY = 2000  # actions or texts that go in one message: few messages, each well within the timeout of a verb
@@ -117,7 +115,7 @@ class HostedEpisode:
         self._task = task
         self._what = f"suite {suite.name}, task {task.id}"
         self._client = HostClient(suite, self._what, ask)
-        self.changes: Counter[str] = Counter()
+        self.changes: Mapping[str, int] = {}
         self._opening: Opening | None = None  # of the environment that is running
         self._strategy: Strategy = "state"
         self._masked = False
@@ -134,16 +132,14 @@ class HostedEpisode:
     async def step(self, action: Action) -> Observation:
         await self._run()
         observation = await self._ask_for(
-            "step",
-            lambda data, changes: shape_observation(Observation(*fields_of(data, 3)), changes),
-            action=action.to_json(),
+            "step", lambda data: shape_observation(Observation(*fields_of(data, 3))), action=action.to_json()
         )
         self._log.append((action, observation.text))
         return observation
 
     async def score(self) -> Score:
         await self._run()
-        score = await self._ask_for("score", lambda data, changes: shape_score(Score(*fields_of(data, 3)), changes))
+        score = await self._ask_for("score", lambda data: shape_score(Score(*fields_of(data, 3))))
         grader = self._suite.grader
         return score if grader is None else await grade(grader, self._task, score)
 
@@ -151,7 +147,7 @@ class HostedEpisode:
         await self._run()
         try:
             if self._strategy != REPLAY:
-                data = await self._ask_for("snapshot", lambda data, changes: _decode(data))
+                data = await self._ask_for("snapshot", _decode)
                 return Snapshot(self._strategy, data)
         except NotImplementedError:
             pass
@@ -172,7 +168,7 @@ class HostedEpisode:
         """Whether two observations are the same, apart from what the environment masks."""
         if recorded == seen or not self._masked:
             return recorded == seen
-        one, other = await self._ask_for("mask", lambda data, changes: shape_texts(data, 2), texts=[recorded, seen])
+        one, other = await self._ask_for("mask", lambda data: shape_texts(data, 2), texts=[recorded, seen])
         return one == other
 
     async def close(self) -> None:
@@ -184,26 +180,21 @@ class HostedEpisode:
             task = self._task
             self._strategy, self._masked = await self._ask_for(
                 "open",
-                lambda data, changes: shape_traits(*fields_of(data, 2)),
+                lambda data: shape_traits(*fields_of(data, 2)),
                 task=[task.id, task.text, dict(task.groups), dict(task.data)],
             )
-            self._opening = await self._ask_for("start", lambda data, changes: shape_opening(_opening(data), changes))
+            self._opening = await self._ask_for("start", lambda data: shape_opening(_opening(data)))
         return self._opening
 
-    async def _ask_for(self, verb: str, shape: Callable[[Any, Changes], T], **values: Any) -> T:
+    async def _ask_for(self, verb: str, shape: Callable[[Any], T], **values: Any) -> T:
         """What a verb gives, brought into shape; a host that answers with something else is ended.
 
         The host shapes values before it sends them, so anything in another shape was not sent by our code.
         """
-        data = await self._client.call(verb, **values)
-        changes: Changes = []
         try:
-            return_value = shape(data.get("value"), changes) if isinstance(data, dict) else _no_value(data)
-            noted = _list(data.get("changes"))
+            return shape(await self._client.call(verb, **values))
         except WrongShape as reason:
             raise await self._client.refuse(verb, reason) from None
-        self.changes.update(f"{verb}: {shape_line(change)}" for change in [*noted, *changes][:100])
-        return return_value
 
     async def _replay(self, snapshot: Snapshot) -> None:
         """Do the recorded actions again, in a fresh process unless this one has done nothing yet."""
@@ -223,6 +214,18 @@ class HostedEpisode:
         if not isinstance(digest, str) or len(digest) > _DIGEST:
             raise await self._client.refuse("digest", WrongShape("a short text was expected"))
         return digest
+
+
+async def grade(grader: HostedSuite, task: Task, evidence: Score) -> Score:
+    """The verdict on an episode whose own score holds, in its details, what is to be judged. An agent's code runs in
+    its process, and could read the answers there or forge its score."""
+    episode = grader.episode(_GRADING)
+    try:
+        await episode.start()
+        await episode.step(Action("judge", {"task": task.id, **evidence.details}))
+        return await episode.score()
+    finally:
+        await episode.close()
 
 
 def _opening(data: Any) -> Opening:
@@ -251,7 +254,3 @@ def _decode(data: Any) -> bytes:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError):
         raise WrongShape("bytes in base64 were expected") from None
-
-
-def _no_value(data: Any) -> NoReturn:
-    raise WrongShape("a value with its changes was expected")

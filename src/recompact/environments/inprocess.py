@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from recompact.environments.hooks import behaviours_of, literals_of
-from recompact.environments.json_shape import Changes
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -104,22 +103,20 @@ class InProcessEpisode:
         return {}
 
     async def start(self) -> Opening:
-        return self._do("start", lambda environment, changes: shape_opening(environment.start(), changes))
+        return self._do("start", lambda environment: shape_opening(environment.start()))
 
     async def step(self, action: Action) -> Observation:
         verb = f"step {action.name}".rstrip()
-        observation = self._do(verb, lambda environment, changes: shape_observation(environment.step(action), changes))
+        observation = self._do(verb, lambda environment: shape_observation(environment.step(action)))
         self._log.append((action, observation.text))
         return observation
 
     async def score(self) -> Score:
-        return self._do("score", lambda environment, changes: shape_score(environment.score(), changes))
+        return self._do("score", lambda environment: shape_score(environment.score()))
 
     async def snapshot(self) -> Snapshot:
         try:
-            data = self._do(
-                "snapshot", lambda environment, changes: shape_snapshot(take(environment, self._strategy)), True
-            )
+            data = self._do("snapshot", lambda environment: shape_snapshot(take(environment, self._strategy)), True)
             return Snapshot(self._strategy, data)
         except NotImplementedError:
             return self._replay_snapshot()
@@ -131,14 +128,14 @@ class InProcessEpisode:
             await replay(log_of(snapshot), self.step, self.agrees)
             return
         self._whole = False
-        self._do("restore", lambda environment, changes: put_back(environment, snapshot.strategy, snapshot.data))
+        self._do("restore", lambda environment: put_back(environment, snapshot.strategy, snapshot.data))
 
     async def agrees(self, recorded: str, seen: str) -> bool:
         """Whether two observations are the same, apart from what the environment masks."""
         mask = self._mask
         if recorded == seen or mask is None:
             return recorded == seen
-        one, other = self._do("mask", lambda environment, changes: shape_texts([mask(recorded), mask(seen)], 2))
+        one, other = self._do("mask", lambda environment: shape_texts([mask(recorded), mask(seen)], 2))
         return one == other
 
     async def close(self) -> None:
@@ -150,17 +147,14 @@ class InProcessEpisode:
             except EnvironmentFailed:
                 self.changes["close failed"] += 1
 
-    def _do(self, verb: str, work: Callable[[Environment, Changes], T], optional: bool = False) -> T:
+    def _do(self, verb: str, work: Callable[[Environment], T], optional: bool = False) -> T:
         if self._environment is None:
             if self._make is None:
                 raise EnvironmentFailed(f"{self._what}: it is closed, so {verb} cannot be done")
             self._open(self._make)
         environment = self._environment
         assert environment is not None
-        changes: Changes = []
-        value = _call(EnvironmentFailed, self._what, verb, lambda: work(environment, changes), optional)
-        self.changes.update(f"{verb}: {change}" for change in changes)
-        return value
+        return _call(EnvironmentFailed, self._what, verb, lambda: work(environment), optional)
 
     def _open(self, make: Callable[[], Any]) -> None:
         environment = _call(EnvironmentFailed, self._what, "environment", make)

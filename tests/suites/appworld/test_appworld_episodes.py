@@ -134,7 +134,7 @@ async def test_the_durable_form_is_a_replay_with_a_digest(suite: HostedSuite) ->
 
 
 async def test_forged_evidence_is_a_failure_and_no_crash(suite: HostedSuite) -> None:
-    from recompact.environments.grading import grade
+    from recompact.environments.hosted import grade
     from recompact.values.trajectory import Score
 
     grader = suite.grader
