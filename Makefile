@@ -69,7 +69,7 @@ test-agents: $(READY) ## install Codex, Claude Code, OpenCode, pi, mini-swe-agen
 		$(AGENTS)/mini/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent==2.4.6 mcp; }
 	test -d $(AGENTS)/deepagents || { $(PYTHON) -m venv $(AGENTS)/deepagents && \
 		$(AGENTS)/deepagents/bin/python -m pip install --quiet --disable-pip-version-check \
-			deepagents==0.7.32 langchain-openai==1.7.3 pytest -e .; }
+			deepagents==0.7.32 langchain-openai==1.7.3 pytest hypothesis -e .; }
 	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm node@24.9.0 @openai/codex@0.166.0 \
 		opencode-ai@1.18.33 @anthropic-ai/claude-code@2.1.325 @earendil-works/pi-coding-agent@0.87.1
 	$(AGENTS)/deepagents/bin/python -m pytest -rs tests/integrations/test_langchain_loop.py

@@ -6,11 +6,17 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from needs import skip_unmet, summary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Jobs that a script puts into the background ignore Ctrl-C, and so would every process that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# How long an example takes says more about the machine than about us.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(tryfirst=True)

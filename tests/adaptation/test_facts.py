@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from acon_support import CONFIG as POCKET, study_run
 from commands import recompact
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.fact_clauses import ALL_CLAUSES, CLAUSES, clause_of, section_of, with_clauses
@@ -166,7 +166,6 @@ templates = st.sampled_from(
 
 
 @given(steps, hostile, steps, steps)
-@settings(deadline=None)
 def test_whatever_the_evidence_says_nothing_of_it_gets_into_a_prompt(
     before: list[Step], summary: str, pre: list[Step], post: list[Step]
 ) -> None:

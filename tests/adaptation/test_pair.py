@@ -35,9 +35,10 @@ from recompact.values.chat import Reply, Request
 from recompact.values.template import Template, default_template, load, render_sections
 from recompact.values.tokens import counter
 
-CONFIG = """
+TASKS = [f"pocket-train-{n:03d}" for n in (3, 9, 14, 20, 25, 29)]  # the last two have harmful compactions
+CONFIG = f"""
 [suite]
-limit = 30
+tasks = {json.dumps(TASKS)}
 [compressor]
 budget = 2048
 [adapt]
@@ -168,7 +169,7 @@ def test_a_run_records_its_adaptation_for_the_report(adapted_run: Path) -> None:
 
 def test_candidates_are_on_record_although_their_selection_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    small = CONFIG.replace("limit = 30", 'tasks = ["pocket-train-029", "pocket-train-032", "pocket-train-061"]')
+    small = CONFIG.replace(json.dumps(TASKS), '["pocket-train-029", "pocket-train-032", "pocket-train-061"]')
     run(path, small, until="verify")
 
     async def work(store: Store) -> None:

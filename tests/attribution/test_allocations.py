@@ -98,7 +98,7 @@ class TestHalving:
         assert sample(Halving(), pool).continuations == even
         assert sample(Halving(half="up"), pool).continuations == up
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         boundaries=st.integers(1, 17),
         seed=st.integers(0, 10_000),
@@ -258,7 +258,7 @@ class TestJudgement:
         assert allocation.judge(slower) == {boundary(1): "helped"}
         assert allocation.judge(slower, both) == {boundary(1): "retained"}
 
-    @settings(deadline=None, max_examples=30)
+    @settings(max_examples=30)
     @given(st.integers(1, 12), st.integers(0, 5), st.booleans(), st.sampled_from([Uniform(3), Halving(), Racing()]))
     def test_it_agrees_with_what_is_retained_and_with_the_effect(
         self, boundaries: int, seed: int, copied: bool, allocation: Allocation
@@ -282,7 +282,7 @@ ALLOCATIONS: list[Allocation] = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boundaries=st.integers(0, 12), seed=st.integers(0, 10_000), which=st.sampled_from(ALLOCATIONS))
 def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int, which: Allocation) -> None:
     pool = random_pool(boundaries, 10, seed)
@@ -299,7 +299,7 @@ def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int,
     }
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), first=st.sampled_from(ALLOCATIONS))
 def test_more_draws_later_repeat_none(seed: int, first: Allocation) -> None:
     pool = random_pool(9, 10, seed)

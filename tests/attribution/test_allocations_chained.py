@@ -89,7 +89,7 @@ def chains(boundaries: int, seed: int) -> tuple[dict[BoundaryId, Outcomes], dict
     return pool, links_of(facts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     boundaries=st.integers(1, 12),
     seed=st.integers(0, 10_000),

@@ -45,7 +45,7 @@ CONTEXT = st.integers(0, 5)
         max_size=80,
     ),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_next_has_the_smallest_turn_of_all_that_waits_and_nothing_is_lost(
     slots: int | None, events: list[tuple[str, int, int, int]]
 ) -> None:
@@ -154,7 +154,7 @@ async def played(
     st.sampled_from([None, 1, 2, 100]),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_draw_is_made_once_no_place_stays_empty_and_the_result_is_the_same(
     allocation: Allocation, count: int, concurrency: int, slots: int | None, seed: int
 ) -> None:

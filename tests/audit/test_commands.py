@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.audit.call_effects import KINDS, effect_of
 from recompact.audit.shell import END, parts
@@ -48,7 +48,6 @@ _FILTERS = st.one_of(
 
 
 @given(st.integers(1, 500), st.integers(0, 500), st.lists(_FILTERS, max_size=4))
-@settings(deadline=None)
 def test_no_filter_widens_what_was_read(first: int, more: int, filters: list[str]) -> None:
     command = " | ".join([f"sed -n {first},{first + more}p f", *filters])
     (part,) = parts(command, "")
@@ -80,7 +79,6 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES | st.text(max_size=5), max_size=60).map("".join), st.text(max_size=5))
-@settings(deadline=None)
 def test_no_command_is_an_accident(command: str, cwd: str) -> None:
     assert all(part.kind in KINDS for part in parts(command, cwd))
     effect_of(Call("1", "bash", {"command": command, "cwd": cwd}))

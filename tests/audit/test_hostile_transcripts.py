@@ -316,7 +316,7 @@ def leaves(value: object) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.harness)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_a_record_with_anything_in_any_place_stops_no_reader(reader: object, data: st.DataObject) -> None:
     from recompact.audit.ledger import Ledger
     from recompact.harnesses.transcripts.reader import Reader

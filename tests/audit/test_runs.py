@@ -124,7 +124,7 @@ def outcomes(pre: list[tuple[bool, int]], post: list[tuple[bool, int]]) -> Outco
 
 
 @given(draws, draws, ratios, ratios, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_more_harm_never_lowers_the_posterior_under_any_tilt(
     pre: list[tuple[bool, int]], post: list[tuple[bool, int]], hazard: float, burden: float, data: st.DataObject
 ) -> None:
@@ -138,7 +138,7 @@ def test_more_harm_never_lowers_the_posterior_under_any_tilt(
 
 
 @given(draws, draws, ratios, ratios, st.floats(1, 10), st.floats(1, 10))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_worse_observations_never_lower_the_posterior(
     pre: list[tuple[bool, int]],
     post: list[tuple[bool, int]],

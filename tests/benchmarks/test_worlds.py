@@ -166,7 +166,7 @@ def test_printed_prompts_ask_for_what_their_description_says() -> None:
 # --- over worlds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-20, 20), min_size=3, max_size=12), st.floats(-10, 10), st.floats(0.1, 9))
 def test_equal_worlds_give_the_plain_mean_and_its_interval(means: list[float], shift: float, variance: float) -> None:
     estimate, between = random_effects(means, [variance] * len(means))

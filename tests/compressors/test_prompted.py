@@ -414,7 +414,7 @@ async def test_the_prefix_and_the_last_turn_stay_beside_the_summary() -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(0, 40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_cut_keeps_as_many_first_lines_as_fit_with_the_mark(sizes: list[int], limit: int) -> None:
     lines = [" ".join(["word"] * size) for size in sizes]
     *kept, mark = cut("\n".join(lines), limit, words).split("\n")

@@ -242,7 +242,7 @@ def answered_in(message: MessageDict) -> list[str]:
     return [*used, *([message["tool_call_id"]] if message["role"] == "tool" else [])]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(conversations(), st.integers(1, 60))
 def test_a_compaction_breaks_no_conversation(messages: list[MessageDict], budget: int) -> None:
     before = copy.deepcopy(messages)

@@ -54,7 +54,7 @@ async def test_below_the_cap_nothing_happens() -> None:
 
 
 @given(st.text(), st.integers(1, 3000), st.integers(40, 400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_text_fits_or_is_left_alone(part: str, times: int, cap: int) -> None:
     text = part * times
     kept, omitted = keep_ends(text, cap, COUNT)

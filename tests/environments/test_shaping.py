@@ -53,7 +53,7 @@ plain: Any = st.recursive(
 
 
 @given(anything)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_anything_becomes_json_or_is_refused_and_shaping_again_changes_nothing(value: Any) -> None:
     try:
         shaped = shape_json(value, "it")
@@ -64,14 +64,14 @@ def test_anything_becomes_json_or_is_refused_and_shaping_again_changes_nothing(v
 
 
 @given(plain)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_json_passes_as_it_is(value: Any) -> None:
     assert canonical(shape_json(value, "it")) == canonical(value)
     assert canonical(shape_json(value, "it", exact=True)) == canonical(value)
 
 
 @given(anything, anything, anything)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_value_is_shaped_or_refused_in_words(one: Any, two: Any, three: Any) -> None:
     for shape, value in (
         (shape_observation, Observation(one, two, three)),

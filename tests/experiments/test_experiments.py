@@ -123,6 +123,7 @@ def test_a_forecast_counts_what_the_run_makes(small: Experiment) -> None:
     assert "assumptions" in before
 
 
+@pytest.mark.slow
 def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None:
     assert "Nothing has been collected yet." in page(small)
     assert run(small, ["facts"], "adapt", None, 1) in (0, 2)

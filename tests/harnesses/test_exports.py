@@ -68,7 +68,7 @@ def javascript_values(expressions: list[str]) -> list[str]:
 
 
 @needs("node")
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(TEXTS, min_size=20, max_size=40))
 def test_a_literal_of_javascript_is_what_node_reads(texts: list[str]) -> None:
     texts = [*texts, HOSTILE]
@@ -128,7 +128,7 @@ def test_every_harness_is_covered_here() -> None:
 
 
 @pytest.mark.parametrize("name", SENT)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(template=hostile_templates())
 @example(
     template=Template(HOSTILE, f"{HOSTILE}\n{{{{ history }}}}", f"{HOSTILE}{{{{ history }}}}{{{{ previous_summary }}}}")

@@ -87,7 +87,7 @@ async def test_overshoot(at_once: int, factor: float, ceiling: str, tmp_path: Pa
     st.integers(1, 3000),
     st.integers(1, 12),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_stops_neither_early_nor_more_than_one_call_late(outputs: list[int], ceiling: int, at_once: int) -> None:
     """Whatever calls cost: as long as what was spent is below the ceiling, the next one is sent."""
 

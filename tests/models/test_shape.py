@@ -118,7 +118,7 @@ def _json_values() -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_value_in_any_two_places_is_shaped_or_a_failure_of_the_call(data: st.DataObject) -> None:
     api = data.draw(st.sampled_from(["chat", "responses"]))
     body = BODIES[api]
@@ -146,7 +146,7 @@ def _plug_in_values() -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_model_of_the_users_own_may_return_anything(data: st.DataObject) -> None:
     value = _plug_in_values()
     call = st.builds(ToolCall, value, value, value) | value

@@ -75,7 +75,7 @@ def marks_in(page: str) -> Counter[str]:
     return Counter(re.findall(r'<(?:rect|circle|polygon) class="(\w+)"', page))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from(ALLOCATIONS), st.booleans())
 def test_everybody_says_the_same_of_every_boundary(
     tmp_path_factory: pytest.TempPathFactory, seed: int, allocation: str, stored: bool

@@ -99,7 +99,7 @@ def test_the_second_edition_does_what_it_did_when_it_was_frozen() -> None:
 # --- worlds
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_a_world_lies_within_the_prior_and_is_fixed_by_its_number(number: int) -> None:
     world, prior = draw_world(number), Prior()

@@ -166,7 +166,7 @@ def test_a_claimed_answer_is_believed_with_some_probability_and_a_doubted_one_ne
 
 
 @given(st.text(max_size=800))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_agent_copes_with_any_summary(text: str) -> None:
     prefix = SUITE.environment(TASKS["approve_related"]).start().prefix
     message = act(Context(prefix, Summary("x", 1) if not text else Summary(text, 1)).messages, Random(1), Traits())

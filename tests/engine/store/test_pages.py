@@ -10,7 +10,7 @@ from recompact.engine.store.pages import TrajectoryQuery, trajectory_page
 from recompact.engine.store.store import Store
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.permutations([f"collect/t{n}" for n in range(7)]), st.integers(0, 7), st.integers(1, 4))
 def test_pages_by_harm_together_are_the_order_of_the_verdicts(
     tmp_path_factory: pytest.TempPathFactory, order: list[str], judged: int, limit: int

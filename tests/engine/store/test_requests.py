@@ -68,7 +68,7 @@ requests = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["agent", "compressor"]), requests), min_size=1, max_size=8))
 def test_every_request_comes_back_word_for_word(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
@@ -137,7 +137,7 @@ def test_what_is_not_what_was_sent_is_refused(tmp_path: Path, damage: str) -> No
             kept_request(store, "u", 2)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=3000), st.lists(st.binary(max_size=2000), max_size=5), st.booleans())
 def test_a_text_that_leans_on_others_comes_back(raw: bytes, others: list[bytes], repeats: bool) -> None:
     keys = {hashlib.sha256(text).digest(): text for text in others}

@@ -48,7 +48,7 @@ replies = st.builds(
 
 
 @given(st.lists(texts | st.binary(max_size=2000), max_size=8))
-@settings(max_examples=50, deadline=None)  # it waits for the disk
+@settings(max_examples=50)  # it waits for the disk
 def test_texts_come_back_as_they_went_in_and_are_kept_once(
     tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]
 ) -> None:
@@ -76,7 +76,7 @@ class Answers:
 
 
 @given(st.lists(replies, min_size=1, max_size=6), st.integers(0, 6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_journal_replay_is_the_identity_wherever_it_was_cut(
     tmp_path_factory: pytest.TempPathFactory, prepared: list[Reply], cut: int
 ) -> None:

@@ -184,7 +184,7 @@ def test_something_else_is_refused(tree: Path, data: bytes) -> None:
 names = st.lists(st.sampled_from(["a", "b", "c", ".d"]), min_size=1, max_size=3).map("/".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     files=st.dictionaries(names, st.binary(max_size=20), max_size=6),
     others=st.dictionaries(names, st.binary(max_size=5)),

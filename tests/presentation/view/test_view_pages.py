@@ -350,7 +350,7 @@ def writing(path: Path) -> Iterator[None]:
     def write() -> None:
         with Store.open(path) as store:
             number = 0
-            while not stop.is_set():
+            while not stop.wait(0.01):  # more would only make every page longer
                 add_boundary(store, f"fresh {number}")
                 note_plan(store, total=None if number % 2 else 500)
                 number += 1

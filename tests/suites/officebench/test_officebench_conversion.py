@@ -20,7 +20,7 @@ WESTERN = st.characters(codec="cp1252", exclude_categories=("C", "Z"))
 
 
 @given(st.lists(st.text(WESTERN, min_size=1, max_size=60), min_size=1, max_size=150))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_plain_pdf_holds_its_text(words: list[str]) -> None:
     read = "".join(pdf_pages(plain.pdf("\n".join(words))))
     assert "".join(read.split()) == "".join(words)

@@ -370,7 +370,7 @@ KNOWN_ACTIONS = [f"{app.name}.{action.name}" for app in APPS.values() for action
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_an_agent_writes_is_an_observation(player: Player, data: st.DataObject) -> None:
     """Never an exception, and never a file beside the three directories."""
     name = data.draw(st.sampled_from([*KNOWN_ACTIONS, "system.switch_app"]) | st.text())

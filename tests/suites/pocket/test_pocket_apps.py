@@ -218,7 +218,7 @@ _TOKENS = {app: log_in(_GARBAGE_WORLD, app) for app in LOGINS}
 _READY = _GARBAGE_WORLD.snapshot()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(CATALOGUE),
     st.dictionaries(_names, _values, max_size=6),
@@ -240,7 +240,7 @@ def test_garbage_never_raises_and_never_changes_anything_when_refused(
         assert world.snapshot() == _READY
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(), st.dictionaries(st.sampled_from(("app", "api", "arguments", "answer")) | st.text(), _values))
 def test_garbage_tools_never_raise(name: str, arguments: dict[str, Any]) -> None:
     world = _GARBAGE_WORLD
