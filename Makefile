@@ -9,7 +9,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench clean
 
 help: ## list the targets
@@ -39,6 +39,10 @@ unit: $(READY) ## the tests, except those marked slow
 # pytest exits with 5 where no test was selected, which is no failure here.
 test-slow: $(READY) ## the tests marked slow
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow || { status=$$?; test $$status -eq 5 && echo "No test is marked slow."; }
+
+test-browser: $(READY) ## the pages in Chromium, which it installs where it may; without it they are skipped
+	-@$(MAKE) --no-print-directory browser
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m browser
 
 test-wheel: $(READY) ## build the wheel, install it into an empty environment, and use it: demo, view, audit, export
 	RECOMPACT_TEST_WHEEL=1 $(BIN)/pytest tests/wheel

@@ -75,6 +75,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Adaptation
     return path, study_run(path, adapt, "gepa", TEXT)
 
 
+@pytest.mark.slow
 def test_its_progress_counts_runs_and_stays_within_what_was_planned(tmp_path: Path) -> None:
     stages: list[list[int]] = []
 
@@ -115,6 +116,7 @@ def test_candidates_keep_the_lock_and_name_their_origin(searched: tuple[Path, Ad
     assert f"Of {adapted.evidence.pieces} reflections, " in adapted.evidence.statement
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_search_whatever_the_concurrency(
     searched: tuple[Path, Adaptation], tmp_path: Path
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_failure_of_the_optimizer_ends_the_search_and_is_told(tmp_path: Path) 
     assert study_run(path, adapt, "gepa", TEXT).candidates
 
 
+@pytest.mark.slow
 def test_an_optimizer_of_no_use_is_asked_again_next_time(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     useless = Replaced("The prompt is fine.")

@@ -35,6 +35,7 @@ def config(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.slow
 def test_all_commands_work_on_a_run_of_an_agent(config: Path, tmp_path: Path) -> None:
     def done(*arguments: object) -> str:
         ended = recompact(*arguments, cwd=tmp_path)

@@ -17,7 +17,7 @@ from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.presentation.audit.page import render
 from recompact.values.outputs import write_page
 
-pytestmark = needs("browser")
+pytestmark = [needs("browser"), pytest.mark.browser]
 TITLE = "Audit of compactions"
 
 

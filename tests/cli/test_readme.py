@@ -58,6 +58,7 @@ def test_the_readme_shows_what_init_writes() -> None:
         assert text.format(name="rooms") in SECTION
 
 
+@pytest.mark.slow
 def test_the_path_of_the_readme_leads_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [command.split()[1] for command in COMMANDS] == [
         *("init", "check", "collect", "show", "verify", "boundaries", "bisect", "adapt", "evaluate", "report")

@@ -38,6 +38,7 @@ def pages_read(store: Store) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("episodes", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_with_one_call_in_three_failing_no_step_is_lost_or_doubled(episodes: int, tmp_path: Path) -> None:
     digests = {}
     models: dict[str, ChatModel] = {"reader": Reader(), "noter": Noter()}
@@ -66,6 +67,7 @@ async def test_with_one_call_in_three_failing_no_step_is_lost_or_doubled(episode
 @pytest.mark.parametrize(
     ("episodes", "kills"), [(20, 4), pytest.param(200, 20, marks=pytest.mark.slow)], ids=["some", "many"]
 )
+@pytest.mark.slow
 async def test_kill_9_at_random_moments(episodes: int, kills: int, tmp_path: Path) -> None:
     received: list[int] = []
 

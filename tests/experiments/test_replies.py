@@ -81,6 +81,7 @@ def records(experiment: Experiment) -> Mapping[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_what_was_recorded_gives_the_same_runs_and_asks_no_real_model(
     played: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

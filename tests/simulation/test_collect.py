@@ -36,6 +36,7 @@ def test_the_digest_is_the_same_for_concurrency_1_and_32(tmp_path: Path, scope: 
     assert other not in digests
 
 
+@pytest.mark.slow
 def test_the_train_split_has_the_successes_and_compactions_that_it_was_fitted_to(tmp_path: Path) -> None:
     collected(tmp_path / "train.db", "[compressor]\nbudget = 2048\n")
     with Store.read(tmp_path / "train.db") as store:
@@ -74,6 +75,7 @@ def test_truth_is_written_and_read_back(tmp_path: Path, world: str) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(6, 2, 1), pytest.param((12, 6, 2), marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(
     sizes: tuple[int, int, int], tmp_path: Path
 ) -> None:

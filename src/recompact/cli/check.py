@@ -22,7 +22,7 @@ from recompact.cli.console import json_option, print_json, say
 if TYPE_CHECKING:
     from recompact.engine.config import Config, ModelConfig
     from recompact.engine.study import Study
-    from recompact.environments.protocol import AsyncAsk, Task
+    from recompact.environments.protocol import AsyncAsk, Episodes, Task
     from recompact.values.trajectory import Action, Trajectory
 
 
@@ -145,10 +145,17 @@ async def _check_suite(config: Config, notes: list[str]) -> None:
     from recompact.errors import InputError
     from recompact.values.texts import quantity
 
-    chosen, episodes, problems = config.suite, open_suite(config), []
+    chosen, problems = config.suite, []
+    try:
+        episodes = open_suite(config)
+    except ConfigError as error:
+        problems = list(error.problems)
+        if (listable := _listable_suite(config)) is None:
+            raise
+        episodes = listable
     if isinstance(episodes, InProcessSuite) and chosen.split not in (splits := episodes.splits()):
         text = f" = {chosen.split!r} is not among the splits of {chosen.use}: {', '.join(splits)}"
-        raise ConfigError(config.file or Path("config"), (config.problem(text, "suite", "split"),))
+        raise ConfigError(config.file or Path("config"), (*problems, config.problem(text, "suite", "split")))
     try:
         tasks = [task.id for task in await list_tasks(config, episodes)]
     except EnvironmentFailed as failure:
@@ -167,6 +174,23 @@ async def _check_suite(config: Config, notes: list[str]) -> None:
             problems.append(config.problem(text, "suite", "tasks"))
     if problems:
         raise ConfigError(config.file or Path("config"), tuple(problems))
+
+
+def _listable_suite(config: Config) -> Episodes | None:
+    """A suite that cannot be played on this machine, if it lists its tasks all the same."""
+    from recompact.environments.inprocess import InProcessSuite
+    from recompact.environments.loading import load_suite
+    from recompact.environments.protocol import NoSandbox
+    from recompact.errors import InputError
+
+    if config.suite.host and not config.agent.external:
+        return None
+    try:
+        return InProcessSuite(load_suite(config.suite.use, config.suite.options, config.directory))
+    except NoSandbox as error:
+        return InProcessSuite(error.suite)
+    except InputError:
+        return None
 
 
 def _isolation(config: Config) -> str:

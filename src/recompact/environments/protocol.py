@@ -159,6 +159,14 @@ AsyncAsk = Callable[[str, Request], Awaitable[Reply]]
 """The other end of it, in the harness."""
 
 
+class NoSandbox(InputError):
+    """This machine cannot sandbox what a suite's tasks run. `suite` lists its tasks all the same, for a check."""
+
+    def __init__(self, text: str, suite: Suite) -> None:
+        super().__init__(text)
+        self.suite = suite
+
+
 class EnvironmentFailed(RecompactError):
     """This episode is broken: its host crashed, hung or raised. No other episode is affected."""
 

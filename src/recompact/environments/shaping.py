@@ -52,7 +52,7 @@ def shape_opening(value: Any) -> Opening:
     _expect(Opening, value)
     prefix = _list_items(value.prefix, "its prefix", "messages", _MESSAGE_LIMIT)
     tools = tuple(map(_tool, _list_items(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT)))
-    if twice := _repeated(tool.name for tool in tools):
+    if twice := _repeated_names(tool.name for tool in tools):
         raise WrongShape(f"each tool once was expected, but there are two tools {twice[0]!r}")
     return Opening(tuple(map(_message, prefix)), tools, _flag(value.text_actions, "its text_actions"))
 
@@ -98,7 +98,7 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
     `travels` says that the data must be JSON, because the environment is in another process.
     """
     tasks = tuple(_task(each, travels) for each in _list_items(value, "what was returned", "Tasks", _TASK_LIMIT))
-    if twice := _repeated(task.id for task in tasks):
+    if twice := _repeated_names(task.id for task in tasks):
         more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
         names = ", ".join(map(repr, twice[:5]))
         raise WrongShape(f"each task id once was expected, but more than one task has the id {names}{more}")
@@ -259,7 +259,7 @@ def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
     return items
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _repeated_names(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 

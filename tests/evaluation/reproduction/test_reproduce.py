@@ -31,6 +31,7 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_all_tables_from_nothing_to_the_end(config: Path) -> None:
     other = config.with_name("other.toml")
     other.write_text(CONFIG + "[run]\nseed = 1\n")

@@ -34,7 +34,7 @@ from recompact.engine.store.store import Store
 from recompact.presentation.view.server import serve
 from recompact.values.candidate import Candidate
 
-pytestmark = needs("browser")
+pytestmark = [needs("browser"), pytest.mark.browser]
 
 PAGES = {
     "runs": "",

@@ -101,6 +101,7 @@ def test_examples_leave_nothing_in_the_testbed_and_look_the_same_at_every_start(
     assert first.prefix == prefix(tree, example=True)
 
 
+@pytest.mark.slow
 async def test_an_environment_with_examples_can_be_restored(tree: Path) -> None:
     suite = OfficeBenchSuite(tree, libreoffice=False, example=True)
     actions = [

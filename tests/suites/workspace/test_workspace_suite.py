@@ -196,6 +196,7 @@ async def test_snapshots_conform(tmp_path: Path) -> None:
     assert report.strategy == "directory"
 
 
+@pytest.mark.slow
 async def test_snapshots_conform_in_a_host(tmp_path: Path) -> None:
     write_task(tmp_path / "tasks")
     suite = HostedSuite("workspace", {"tasks": "tasks"}, tmp_path, timeout=30, sandbox="off")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from recompact.environments.protocol import Task
+from recompact.environments.protocol import NoSandbox, Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.suites.workspace.check import FolderTask
@@ -45,7 +45,7 @@ class WorkspaceSuite:
         variables = {"PATH": ":".join((*map(str, first), system_path))} if path else {}
         self._shell = replace(shell, variables=variables, shared_memory=True)
         if shell.refused:
-            raise InputError(f"suite 'workspace' needs a sandbox: {shell.refused}")
+            raise NoSandbox(f"suite 'workspace' needs a sandbox: {shell.refused}", self)
 
     @property
     def name(self) -> str:

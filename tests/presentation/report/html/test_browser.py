@@ -29,7 +29,7 @@ from recompact.values.outputs import write_page
 from recompact.values.template import default_template
 from recompact.values.trajectory import Score, Trajectory
 
-pytestmark = needs("browser")
+pytestmark = [needs("browser"), pytest.mark.browser]
 
 TITLE = "What compaction does to a simulated agent"
 HOSTILE_TASK = f"task {SCRIPT}"
