@@ -1,5 +1,6 @@
 """PAIR beside its baselines and controls on the worlds of the protocol, each adapted several times from the beginning.
 
+    python benchmarks/methods.py --kept                             # the tables of the trials that were run, in seconds
     python benchmarks/methods.py --cache DIR                        # all development worlds, the protocol's sizes
     python benchmarks/methods.py --worlds 101,104 --methods pair,facts --adaptations 2 --cache DIR
     python benchmarks/methods.py --edition 2 --cache DIR            # the frozen second edition: one world
@@ -28,6 +29,7 @@ from typing import Any
 
 from acceptance import DEVELOPMENT, HELD_OUT
 from adaptations import ADAPTING, METHODS, REFERENCES, Failure, Plan, Trial, trials
+from kept_trials import keep_trials, read_trials
 from random_effects import random_effects
 from recompact.values.candidate import ORIGINAL
 from recompact.values.stats import Estimate, bootstrap_crossed
@@ -54,8 +56,14 @@ def main() -> None:
     by_world: dict[int, Mapping[str, Sequence[Trial]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for plan in plans(args):
-            by_method, failed = trials(args.cache or Path(scratch), plan, methods, args.adaptations, args.processes)
-            failures += failed
+            if args.kept:
+                by_method = read_trials(plan, methods, args.adaptations)
+            else:
+                place = args.cache or Path(scratch)
+                by_method, failed = trials(place, plan, methods, args.adaptations, args.processes)
+                failures += failed
+            if args.write:
+                keep_trials(plan, by_method)
             report[plan_name(plan)] = summary(plan, by_method, quiet=args.json)
             if plan.world is not None:
                 by_world[plan.world] = by_method
@@ -69,7 +77,7 @@ def main() -> None:
     took = time.perf_counter() - started
     if args.json:
         print(json.dumps({"comparisons": report, "seconds": took, "failures": [asdict(f) for f in failures]}, indent=2))
-    else:
+    elif not args.kept:
         print(f"Took {took:.0f} s in {args.processes} processes.")
     sys.exit(1 if failures else 0)
 
@@ -87,6 +95,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--budget", type=int, default=2048)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--cache", type=Path, help="keep the work here and go on from it")
+    parser.add_argument("--kept", action="store_true", help="run nothing: print the trials that the repository keeps")
+    parser.add_argument("--write", action="store_true", help="keep the trials in the repository")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(arguments)
     args.adaptations = args.adaptations or (ADAPTATIONS if args.edition == 3 else 10)

@@ -16,6 +16,7 @@ import world_analyses
 from acceptance import DEVELOPMENT, DRAWS, HELD_OUT, ORIGINAL, RULES, Figures, acceptance_table, read_draws, write_draws
 from adaptations import Plan, Trial, trials
 from arena import FIFO, NONE, SUITE, Player, play, play_boundaries
+from kept_trials import keep_trials, read_trials
 from methods import over_worlds, parse_arguments, pass_3, plans, worlds_table
 from random_effects import random_effects
 from recompact.compressors.prompted import Prompted
@@ -196,6 +197,21 @@ def test_methods_are_compared_over_worlds() -> None:
     assert 5 < over["pair"].gain.value < 20
     assert over[ORIGINAL_NAME].ahead == over["pair"].gain
     assert "pair" in render(worlds_table(over, 3), "markdown")
+
+
+def test_trials_are_kept_and_read_back(tmp_path: Path) -> None:
+    path, plan = tmp_path / "trials.jsonl", Plan(test=168, world=101)
+    own = [replace(trial("pair", seed, (1.0, 0.0, float(seed))), winner="pair-1") for seed in range(2)]
+    keep_trials(plan, {"pair": own}, path)
+    keep_trials(replace(plan, world=103), {"pair": own[:1]}, path)
+    better = replace(own[1], accuracy=(1.0, 1.0, 1.0), statement="not kept")
+    keep_trials(plan, {"pair": [better], ORIGINAL_NAME: []}, path)
+    kept = read_trials(plan, ["pair", "facts"], 6, path)
+    assert kept == {"pair": [own[0], replace(better, statement="")], "facts": []}
+    assert read_trials(plan, ["pair"], 1, path) == {"pair": own[:1]}
+    for other in (Plan(test=168), replace(plan, runs=2), replace(plan, test=3)):
+        with pytest.raises(InputError):
+            keep_trials(other, {}, path)
 
 
 def test_pass_3_counts_triples_of_adaptations() -> None:
