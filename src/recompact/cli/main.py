@@ -5,7 +5,9 @@ Help must answer at once, so the names and one-line texts are here and everythin
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -68,6 +70,10 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        from recompact.cli.stopping import stopped_by_signals
+
+        if isinstance(ctx.obj, ExitStack):
+            ctx.obj.enter_context(stopped_by_signals())
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
@@ -78,13 +84,29 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"recompact, version {__version__}")
+        ctx.exit()
+
+
+_VERSION = click.Option(
+    ["--version"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+
+
 @click.command(
     cls=LazyGroup,
+    params=[_VERSION],
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find out which context compactions hurt your agent, and adapt the compaction prompt from that evidence.",
     epilog="Start with `recompact demo`. Every command takes --json.",
 )
-@click.version_option(__version__, prog_name="recompact")
 def cli() -> None:
     pass
 
@@ -94,21 +116,30 @@ def main() -> None:
 
     Anything unforeseen is one line as well, with the path of a log that has the rest, and exit code 70.
     """
-    from recompact.cli.stopping import end_stopped, stopped_by_signals
-
-    with stopped_by_signals():
+    with ExitStack() as stack:
         try:
-            cli(prog_name="recompact", standalone_mode=False)
+            cli(prog_name="recompact", standalone_mode=False, terminal_width=_help_width(), obj=stack)
         except click.ClickException as error:
             error.show()
             sys.exit(error.exit_code)
         except (click.Abort, KeyboardInterrupt):
+            from recompact.cli.stopping import end_stopped
+
             end_stopped("\nrecompact: stopped.")
         except _ReaderGone:  # whoever read our output has seen enough
             sys.stdout = None  # or Python would complain at exit
             sys.exit(141)
         except Exception as error:
             _explain(error)
+
+
+def _help_width() -> int:
+    """As click works it out, but without the modules that it imports for that: help must answer at once."""
+    try:
+        columns = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
+    except (OSError, ValueError):  # not a terminal
+        columns = 80
+    return max(min(columns, 80) - 2, 50)
 
 
 def _explain(error: Exception) -> NoReturn:
