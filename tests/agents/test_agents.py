@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,8 +63,8 @@ async def test_what_is_installed_where_agents_see_their_workspace_is_seen_by_no_
     changes: list[dict[str, str]] = []
 
     class Noting(Manifest):
-        def change(self) -> dict[str, str]:
-            change = super().change()
+        def change(self, stop: threading.Event | None = None) -> dict[str, str]:
+            change = super().change(stop)
             changes.append(change)
             return change
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from recompact.agents.process import AgentDirectories
@@ -163,7 +162,7 @@ class RunningLoop:
     def __init__(self) -> None:
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    def excess(self, directory: Path | None) -> str:
+    def excess(self) -> str:
         return ""
 
     async def end(self) -> None: ...

@@ -35,6 +35,7 @@ from recompact.environments.protocol import (
 )
 from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
+from recompact.environments.trees import TreeLimits, TreeRefused, in_thread, tree_excess
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.values.trajectory import Action, Score, Snapshot
 
@@ -63,7 +64,7 @@ class WorkspaceTask(Protocol):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One action of an agent: what came back, and what it changed in the workspace."""
 
     action: Action
@@ -74,12 +75,16 @@ class Entry:
         return [self.action.to_json(), self.observation, dict(self.change)]
 
     @staticmethod
-    def from_json(data: list[Any]) -> Entry:
-        return Entry(Action.from_json(data[0]), data[1], data[2])
+    def from_json(data: list[Any]) -> LogEntry:
+        return LogEntry(Action.from_json(data[0]), data[1], data[2])
 
 
 class _KilledError(Exception):
     """Somebody killed the agent's process."""
+
+
+class _OverfullError(Exception):
+    """The agent wrote more than it may."""
 
 
 class AgentEpisode:
@@ -105,8 +110,9 @@ class AgentEpisode:
         self._usage: dict[str, Usage] = {}
         self._sides: dict[str, list[Message]] = {}  # the replies to side calls, by thread
         self._recorded_sides: Mapping[str, list[Message]] = {}  # those of the run that is replayed
-        self._log: list[Entry] = []
+        self._log: list[LogEntry] = []
         self._answer = ""
+        self._refused = ""  # why the agent has failed, whatever the check would say
         self._revivals = 0
         self._directories: AgentDirectories | None = None
         self._agent: RunningAgent | None = None
@@ -147,6 +153,8 @@ class AgentEpisode:
     async def score(self) -> Score:
         assert self._directories is not None
         await self._stop()  # whatever it left behind must not change what is judged
+        if self._refused:
+            return Score.of(False, reason=self._refused)
         try:
             return await asyncio.to_thread(self._work.judge, self._directories.workspace, self._answer)
         except EnvironmentFailed as error:
@@ -165,7 +173,7 @@ class AgentEpisode:
         self.expect(snapshot)
         data = _document(snapshot)
         self._compare_first([Message.from_json(message) for message in data["first"]])
-        await self._replay([Entry.from_json(entry) for entry in data["entries"]])
+        await self._replay([LogEntry.from_json(entry) for entry in data["entries"]])
 
     async def close(self) -> None:
         await self._stop()
@@ -181,8 +189,12 @@ class AgentEpisode:
             self._directories = AgentDirectories.new()
         await asyncio.to_thread(self._work.lay_out, self._directories.workspace)
         self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._directories)
-        self._manifest = Manifest(self._directories.workspace, self._settings.ignore)
-        await asyncio.to_thread(self._manifest.change)
+        limits = TreeLimits(self._settings.limits.disk)
+        self._manifest = Manifest(self._directories.workspace, self._settings.ignore, limits)
+        try:
+            await in_thread(self._manifest.change)
+        except TreeRefused as refused:
+            raise EnvironmentFailed(f"{self._what}: its workspace cannot be looked at: {refused}") from None
         self._normalizer = Normalizer(self._settings.replace, self._settings.ids, self._places(self._directories))
         self._threads = Threads(self._mask, self._single)
         self._arrivals: asyncio.Queue[Exchange | BaseException] = asyncio.Queue()
@@ -195,7 +207,10 @@ class AgentEpisode:
         self._agent = await self._launch(
             self._directories, self._task.text, AgentCallbacks(self._arrive, self._report_misuse)
         )
-        arrival = await self._arrival("its first request")
+        try:
+            arrival = await self._arrival("its first request")
+        except _OverfullError as error:
+            raise self._failure(str(error)) from None
         if arrival is None:
             raise self._failure("it ended before it asked its model for anything")
         self._pending = arrival
@@ -238,15 +253,21 @@ class AgentEpisode:
         if exchange is None:
             raise EnvironmentFailed(f"{self._what}: the agent has ended, so nothing can be delivered to it")
         self._deliver(exchange, action)
-        arrival = await self._arrival("its next request")
-        if arrival is None:
-            self._check_exit()
-            text, self._pending = "The agent has ended.", None
-        else:
-            text, self._pending = self._observe(exchange, arrival), arrival
-        change = await asyncio.to_thread(self._manifest.change)
-        self._log.append(Entry(action, text, change))
-        return Observation(text, done=arrival is None)
+        change: Mapping[str, str] = {}
+        try:
+            arrival = await self._arrival("its next request")
+            if arrival is None:
+                self._check_exit()
+                text, self._pending = "The agent has ended.", None
+            else:
+                text, self._pending = self._observe(exchange, arrival), arrival
+            change = await in_thread(self._manifest.change)
+        except (_OverfullError, TreeRefused) as error:  # the agent's doing: its task is failed, not its environment
+            workspace = "its workspace cannot be looked at: " if isinstance(error, TreeRefused) else ""
+            self._refused, self._pending = f"{workspace}{error}", None
+            text = f"The agent was stopped: {self._refused}."
+        self._log.append(LogEntry(action, text, change))
+        return Observation(text, done=self._pending is None)
 
     def _deliver(self, exchange: Exchange, action: Action) -> None:
         """Answer a request with an action, as the model's reply."""
@@ -315,8 +336,11 @@ class AgentEpisode:
         disk = now > self._next_disk_look
         if disk:
             self._next_disk_look = now + _DISK_LOOK
-        if reason := await asyncio.to_thread(self._agent.excess, self._directories.root if disk else None):
+        if reason := await asyncio.to_thread(self._agent.excess):
             raise self._failure(reason)
+        limit = self._settings.limits.disk
+        if disk and (excess := await asyncio.to_thread(tree_excess, self._directories.root, limit)):
+            raise _OverfullError(f"it wrote {excess} ([agent.limits] disk)")
 
     def _check_exit(self) -> None:
         assert self._agent is not None
@@ -396,7 +420,7 @@ class AgentEpisode:
                 f"{self._what}: replay differs at the agent's first request: recorded {before!r}, now {now!r}"
             )
 
-    async def _replay(self, entries: Sequence[Entry]) -> None:
+    async def _replay(self, entries: Sequence[LogEntry]) -> None:
         for number, entry in enumerate(entries, 1):
             await self.step(entry.action)
             seen = self._log[-1]

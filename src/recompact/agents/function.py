@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.client import InProcessClient
-from recompact.agents.process import AgentDirectories, disk_excess
+from recompact.agents.process import AgentDirectories
 from recompact.agents.running import AgentCallbacks
 from recompact.agents.server import USAGE, Exchange
-from recompact.environments.sandbox import HostLimits
 from recompact.values.chat import Reply, Request
 
 AgentFunction = Callable[[str, Path, InProcessClient], Awaitable[object] | object]
@@ -46,19 +45,16 @@ class Function:
     """Starts a function in its own thread."""
 
     function: AgentFunction
-    limits: HostLimits
 
     async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> FunctionAgent:
-        return FunctionAgent(self.function, self.limits, task, directories.workspace, callbacks)
+        return FunctionAgent(self.function, task, directories.workspace, callbacks)
 
 
 class FunctionAgent:
     """A running function."""
 
-    def __init__(
-        self, function: AgentFunction, limits: HostLimits, task: str, workspace: Path, callbacks: AgentCallbacks
-    ) -> None:
-        self._function, self._limits, self._callbacks = function, limits, callbacks
+    def __init__(self, function: AgentFunction, task: str, workspace: Path, callbacks: AgentCallbacks) -> None:
+        self._function, self._callbacks = function, callbacks
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.ended: asyncio.Future[int] = self._loop.create_future()
@@ -67,8 +63,8 @@ class FunctionAgent:
         self._thread = threading.Thread(target=self._run, args=(task, workspace, client), name="agent", daemon=True)
         self._thread.start()
 
-    def excess(self, directory: Path | None) -> str:
-        return disk_excess(directory, self._limits)
+    def excess(self) -> str:
+        return ""
 
     async def end(self) -> None:
         self._closing.set()

@@ -30,10 +30,9 @@ from recompact.agents.settings import (
     variables_of,
 )
 from recompact.environments.control_groups import ControlGroup
-from recompact.environments.files import empty, size_of
 from recompact.environments.host_process import interpreter_places
 from recompact.environments.host_usage import excess
-from recompact.environments.own_directory import own_directory, remove_tree
+from recompact.environments.own_directory import empty_directory, own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
@@ -83,7 +82,7 @@ class AgentDirectories:
 
     def clear(self) -> None:
         """Make all of it empty."""
-        empty(self.root)
+        empty_directory(self.root)
         for place in (self.home, self.workspace, self.temporary):
             place.mkdir()
 
@@ -101,13 +100,6 @@ def sandbox_for(settings: AgentSettings) -> str | None:
             f'[agent] command needs a sandbox, but {problem}. To run it with your own rights, set sandbox = "off"'
         )
     return program
-
-
-def disk_excess(directory: Path | None, limits: HostLimits) -> str:
-    """Whether a directory holds more than it may, as a reason; nothing where none is given."""
-    if directory is not None and size_of(directory, limits.disk) > limits.disk:
-        return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
-    return ""
 
 
 class AgentProcess:
@@ -158,8 +150,8 @@ class AgentProcess:
         text = (self.complained or self.printed).decode(errors="replace").strip()
         return text.splitlines()[-1][:300] if text else ""
 
-    def excess(self, directory: Path | None) -> str:
-        """What it uses too much of, or nothing. The size of a directory is checked where one is given."""
+    def excess(self) -> str:
+        """What it uses too much of, or nothing."""
         limits = self._settings.limits
         if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
@@ -168,7 +160,7 @@ class AgentProcess:
                 f"it had more than {limits.processes} processes or threads, and the kernel refused it another"
                 " ([agent.limits] processes)"
             )
-        return disk_excess(directory, limits)
+        return ""
 
     async def end(self) -> None:
         """Kill it and all it started, and wait until they are gone."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from recompact.agents.process import AgentDirectories, AgentProcess
@@ -31,8 +30,8 @@ class RunningAgent(Protocol):
     @property
     def last_line(self) -> str: ...
 
-    def excess(self, directory: Path | None) -> str:
-        """What it uses too much of, or nothing. The size of a directory is checked where one is given."""
+    def excess(self) -> str:
+        """What it uses too much of, or nothing."""
         ...
 
     async def end(self) -> None:
@@ -61,8 +60,8 @@ class ServedAgent:
     def last_line(self) -> str:
         return self.process.last_line
 
-    def excess(self, directory: Path | None) -> str:
-        return self.process.excess(directory)
+    def excess(self) -> str:
+        return self.process.excess()
 
     async def end(self) -> None:
         try:

@@ -1,23 +1,25 @@
 """The files of one episode, reached by name and never by a path that leads out of it.
 
-Whoever acts for an agent reads and writes bytes only through here. A name is resolved one part at a time: links are
-followed only as far as they stay inside, and pipes and devices are refused, since an agent may have made whatever is
-here.
+Whoever acts for an agent reads and writes bytes only through here. A name is resolved one part at a time, by directory
+descriptors: links are followed only as far as they stay inside, and pipes and devices are refused, since an agent may
+have made whatever is here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.environments.action_error import ActionError
+from recompact.environments.trees import DIRECTORY, FILE
 
 FILE_LIMIT = 32 * 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
-_ENTRY_COST = 16_384  # bytes, so that a million empty files are no way around a limit
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -27,61 +29,77 @@ class Files:
     root: Path
     mount: str
 
-    def resolve(self, name: str) -> Path:
-        """The place that a name stands for, with no link left in it; ActionError if it lies outside."""
-        place: list[str] = []
-        pending = self._parts(name, name)[::-1]
-        links = 0
-        while pending:
-            part = pending.pop()
-            if part == "..":
-                if not place:
-                    raise self._outside(name)
-                place.pop()
-                continue
-            target = _link(self.root.joinpath(*place, part))
-            if target is None:
-                place.append(part)
-                continue
-            links += 1
-            if links > _LINKS:
-                raise ActionError(f"{name} leads through too many links")
-            if target.startswith("/"):
-                place.clear()
-            pending += self._parts(target, name)[::-1]
-        return self.root.joinpath(*place)
+    @contextlib.contextmanager
+    def _located(self, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """The directory that a name lies in, as a descriptor, and the name there, which was no link when it was looked
+        at. Raises ActionError if it lies outside, and OSError where a directory above it is missing; with `create`
+        those are made."""
+        pending, links, last = self._parts(name, name)[::-1], 0, "."
+        with contextlib.ExitStack() as stack:
+            chain = [self._opened(stack, self.root)]
+            while pending:
+                part = pending.pop()
+                if part == "..":
+                    if len(chain) == 1:
+                        raise self._outside(name)
+                    chain.pop()
+                    continue
+                if (target := _link(part, chain[-1])) is not None:
+                    links += 1
+                    if links > _LINKS:
+                        raise ActionError(f"{name} leads through too many links")
+                    if target.startswith("/"):
+                        del chain[1:]
+                    pending += self._parts(target, name)[::-1]
+                    continue
+                if not pending:
+                    last = part
+                    break
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=chain[-1])
+                chain.append(self._opened(stack, part, chain[-1]))
+            yield chain[-1], last
+
+    def _opened(self, stack: contextlib.ExitStack, place: str | Path, above: int | None = None) -> int:
+        handle = os.open(place, DIRECTORY, dir_fd=above)
+        stack.callback(os.close, handle)
+        return handle
 
     def exists(self, name: str) -> bool:
-        try:
-            return self.resolve(name).exists()
-        except (ActionError, OSError):
-            return False
+        return self._mode(name) is not None
+
+    def is_directory(self, name: str) -> bool:
+        return stat.S_ISDIR(self._mode(name) or 0)
+
+    def _mode(self, name: str) -> int | None:
+        with contextlib.suppress(ActionError, OSError), self._located(name) as (above, last):
+            return os.stat(last, dir_fd=above, follow_symlinks=False).st_mode
+        return None
 
     def read(self, name: str, limit: int = FILE_LIMIT) -> bytes:
         try:
-            handle = os.open(self.resolve(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with self._located(name) as (above, last), os.fdopen(os.open(last, FILE, dir_fd=above), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise ActionError(f"{name} is no regular file")
+                if status.st_size > limit:
+                    raise ActionError(f"the file {name} is larger than {limit:,} bytes")
+                return file.read(limit)
         except FileNotFoundError:
             raise ActionError(f"the file {name} does not exist") from None
         except OSError as error:
             raise ActionError(f"the file {name} cannot be opened: {error.strerror}") from None
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ActionError(f"{name} is no regular file")
-            if status.st_size > limit:
-                raise ActionError(f"the file {name} is larger than {limit:,} bytes")
-            return file.read(limit)
 
     def write(self, name: str, data: bytes, limit: int = FILE_LIMIT) -> None:
         """Write a whole file; missing directories above it are created."""
         if len(data) > limit:
             raise ActionError(f"{name} would be larger than {limit:,} bytes")
-        place = self.resolve(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(place, flags, 0o644)
-            with os.fdopen(handle, "wb") as file:
+            with (
+                self._located(name, create=True) as (above, last),
+                os.fdopen(os.open(last, _NEW, 0o644, dir_fd=above), "wb") as file,
+            ):
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise ActionError(f"{name} is no regular file")
                 file.truncate()
@@ -92,18 +110,13 @@ class Files:
     def names(self, directory: str, suffix: str = "") -> list[str]:
         """What lies directly in a directory, sorted; nothing if there is no such directory."""
         try:
-            found = os.listdir(self.resolve(directory))
+            with self._located(directory) as (above, last), contextlib.ExitStack() as stack:
+                names = os.listdir(self._opened(stack, last, above))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise ActionError(f"{directory} cannot be listed: {error.strerror}") from None
-        return sorted(name for name in found if name.endswith(suffix))
-
-    def is_directory(self, name: str) -> bool:
-        try:
-            return self.resolve(name).is_dir()
-        except (ActionError, OSError):
-            return False
+        return sorted(name for name in names if name.endswith(suffix))
 
     def _parts(self, path: str, name: str) -> list[str]:
         if not path or "\0" in path:
@@ -118,48 +131,8 @@ class Files:
         return ActionError(f"{name} lies outside {self.mount}; give a path below it")
 
 
-def size_of(root: Path, enough: int) -> int:
-    """Bytes below a directory, links not followed. Counting stops once there are more than `enough`."""
-    total = 0
-    pending = [root]
-    while pending and total <= enough:
-        try:
-            entries = list(os.scandir(pending.pop()))
-        except OSError:  # it is gone, or may not be read
-            continue
-        for entry in entries:
-            total += _ENTRY_COST
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-            except OSError:
-                continue
-    return total
-
-
-def empty(directory: Path) -> None:
-    """Delete everything in a directory, whatever permissions an agent took away inside it."""
-    for place, names, _ in os.walk(directory):
-        for name in names:
-            if not os.path.islink(os.path.join(place, name)):
-                os.chmod(os.path.join(place, name), 0o700)
-    for entry in directory.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-
-
-def remove(directory: Path) -> None:
-    if directory.is_dir():
-        empty(directory)
-        directory.rmdir()
-
-
-def _link(place: Path) -> str | None:
+def _link(part: str, above: int) -> str | None:
     try:
-        return os.readlink(place)
+        return os.readlink(part, dir_fd=above)
     except OSError:  # no link, or nothing there
         return None

@@ -14,7 +14,7 @@ from typing import Any
 from recompact.environments.async_channel import MalformedMessage
 from recompact.environments.host_log import HostLog
 from recompact.environments.host_process import HostProcess, HostSettings, start_host
-from recompact.environments.host_usage import PLACES, excess, overfull
+from recompact.environments.host_usage import PLACES, disk_excess, excess
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
 from recompact.environments.shaping import WrongShape, shape_line, shape_name, shape_request
 from recompact.environments.wire import request_from_json
@@ -137,7 +137,7 @@ class HostClient:
                 async with asyncio.timeout(_LOOK):
                     return await process.channel.receive(limits.message)
             reason = excess(process.pids(), limits)
-            if reason := reason or await asyncio.to_thread(overfull, process.private, limits):
+            if reason := reason or await asyncio.to_thread(disk_excess, process.private, limits):
                 raise _ExcessError(reason)
 
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:

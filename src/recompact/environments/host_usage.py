@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from recompact.environments.process_tree import proportional, resident
 from recompact.environments.sandbox import HostLimits
+from recompact.environments.trees import tree_excess
 
 _FILES_EACH = 6  # open files of the harness for one host, at most
 
@@ -27,27 +27,10 @@ def excess(pids: Sequence[int], limits: HostLimits) -> str:
     return ""
 
 
-def overfull(private: Path, limits: HostLimits) -> str:
+def disk_excess(private: Path, limits: HostLimits) -> str:
     """A message if a host has overfilled its own directories, or nothing. With many files this takes a while."""
-    if _holds_more_than(private, limits.disk):
-        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
-    return ""
-
-
-def _holds_more_than(place: Path, limit: int) -> bool:
-    """Whether the files below a place take more than `limit` bytes of disk; an entry counts as at least a block."""
-    total, waiting = 0, [str(place)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    total += max(status.st_blocks * 512, 4096)
-                    if total > limit:
-                        return True
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return False
+    excess = tree_excess(private, limits.disk)
+    return f"it wrote {excess} to its directories ([suite.limits] disk)" if excess else ""
 
 
 class _Places:

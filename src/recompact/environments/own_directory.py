@@ -80,7 +80,10 @@ def _remove_own(place: Path, pid: int) -> None:
 
 
 def remove_tree(place: Path) -> None:
-    """Remove whatever is there, even if it is too deep for a recursion or has no permissions."""
+    """Remove whatever is there, even if it is too deep for a recursion or has no permissions. No link is followed."""
+    if place.is_symlink() or not place.is_dir():
+        place.unlink(missing_ok=True)
+        return
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(place)
         return
@@ -88,3 +91,10 @@ def remove_tree(place: Path) -> None:
         subprocess.run([*command, "--", str(place)], capture_output=True, check=False)
     if place.exists():
         _log.warning("%s could not be removed: do so by hand", place)
+
+
+def empty_directory(place: Path) -> None:
+    """Remove everything in a directory."""
+    place.chmod(0o700)
+    for entry in place.iterdir():
+        remove_tree(entry)

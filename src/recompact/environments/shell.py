@@ -20,7 +20,6 @@ from pathlib import Path
 
 from recompact.environments.action_error import ActionError
 from recompact.environments.control_groups import ControlGroup
-from recompact.environments.files import size_of
 from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import (
@@ -30,6 +29,7 @@ from recompact.environments.sandbox import (
     remove_mount_points,
     wrap_command,
 )
+from recompact.environments.trees import tree_excess
 
 TEMPORARY = "tmp"
 """The directory beside the one that a command runs in, which it sees as /tmp."""
@@ -242,6 +242,5 @@ def _excess(processes: Sequence[int], directory: Path, limits: CommandLimits) ->
         return f"it started more than {limits.processes} processes"
     if sum(map(resident, processes)) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory"
-    if size_of(directory, limits.disk) > limits.disk:
-        return f"it filled the disk with more than {limits.disk:,} bytes"
-    return ""
+    excess = tree_excess(directory, limits.disk)
+    return f"it filled the disk with {excess}" if excess else ""

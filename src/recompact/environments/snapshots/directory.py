@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import stat
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from recompact.environments.own_directory import empty_directory
+from recompact.environments.trees import DIRECTORY, Entry, Tree, TreeLimits, TreeRefused, TreeTooLarge
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of contents that one snapshot may hold, unless the environment's `directory_limit` says otherwise."""
 
 _ENTRY_COST = 1024  # the least that a name costs, so that a million empty files are no way around the limit
 _BITS = 0o777  # no set-user-id: what an agent made must not gain rights by being restored
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class SnapshotRefused(Exception):
@@ -34,35 +35,31 @@ class SnapshotTooLarge(SnapshotRefused):
 def archive(root: Path, limit: int = LIMIT) -> bytes:
     """The tree below `root`. Hard links become separate files; pipes, sockets and devices are refused."""
     buffer = io.BytesIO()
-    size = 0
-    with _open_root(root) as top, tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        tar.addfile(_member(".", os.stat(top)))
-        for name, status in _walk(top):
-            size += status.st_size + _ENTRY_COST if stat.S_ISREG(status.st_mode) else _ENTRY_COST
-            if size > limit:
-                raise SnapshotTooLarge(
-                    f"{root} is larger than the {limit:,} bytes that a directory snapshot may hold (reached at {name}):"
-                    " set directory_limit on the environment, or choose another strategy"
-                )
-            _add(tar, top, name, status)
+    limits = TreeLimits(limit, entries=limit // _ENTRY_COST)
+    try:
+        with Tree(root, limits) as tree, tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+            tar.addfile(_member(".", os.fstat(tree.top)))
+            for entry in tree.walk():
+                _add(tar, tree, entry)
+    except TreeTooLarge as error:
+        raise SnapshotTooLarge(
+            f"{root} is too large for a directory snapshot: {error}; set directory_limit on the environment, or choose"
+            " another strategy"
+        ) from None
+    except TreeRefused as error:
+        raise SnapshotRefused(str(error)) from None
     return buffer.getvalue()
 
 
-def _add(tar: tarfile.TarFile, top: int, name: str, status: os.stat_result) -> None:
-    member = _member(name, status)
-    try:
-        if member.issym():
-            member.linkname = os.readlink(name, dir_fd=top)
-            tar.addfile(member)
-        elif member.isdir():
-            tar.addfile(member)
-        else:
-            with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=top), "rb") as file:
-                content = file.read(status.st_size)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    except OSError as error:
-        raise SnapshotRefused(f"{name} cannot be read for a snapshot: {error.strerror}") from error
+def _add(tar: tarfile.TarFile, tree: Tree, entry: Entry) -> None:
+    member = _member(entry.name, entry.status)
+    content = b""
+    if member.issym():
+        member.linkname = tree.target(entry)
+    elif not member.isdir():
+        content = b"".join(tree.content(entry))
+        member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
 
 
 def _member(name: str, status: os.stat_result) -> tarfile.TarInfo:
@@ -87,24 +84,6 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _walk(top: int, folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Every name below, parents before children and in an order that depends on the names alone."""
-    try:
-        handle = os.open(folder or ".", _FOLDER, dir_fd=top)
-    except OSError as error:
-        raise SnapshotRefused(f"{folder or '.'} cannot be listed: {error.strerror}") from error
-    try:
-        names = sorted(os.listdir(handle), key=os.fsencode)
-        entries = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
-    finally:
-        os.close(handle)
-    for name, status in entries:
-        path = f"{folder}/{name}" if folder else name
-        yield path, status
-        if stat.S_ISDIR(status.st_mode):
-            yield from _walk(top, path)
-
-
 def unpack(data: bytes, root: Path) -> None:
     """Make the tree below `root` what was archived: nothing more, nothing less. It is created where it is missing."""
     try:
@@ -113,7 +92,7 @@ def unpack(data: bytes, root: Path) -> None:
             if not root.is_symlink():
                 root.mkdir(parents=True, exist_ok=True)
             with _open_root(root) as top:
-                _empty(top)
+                empty_directory(root)
                 _write(tar, members, top)
     except tarfile.TarError as error:
         raise SnapshotRefused(f"the snapshot of {root} is no readable archive: {error}") from error
@@ -156,40 +135,11 @@ def _write(tar: tarfile.TarFile, members: Sequence[tarfile.TarInfo], top: int) -
             os.chmod(member.name, member.mode & _BITS, dir_fd=top)
 
 
-def _empty(top: int) -> None:
-    for name, status in list(_walk_leniently(top)):
-        if stat.S_ISDIR(status.st_mode):
-            shutil.rmtree(name, dir_fd=top)
-        else:
-            os.unlink(name, dir_fd=top)
-
-
-def _walk_leniently(top: int) -> Iterator[tuple[str, os.stat_result]]:
-    """The entries of the directory itself, made writable first so that all of it can be removed."""
-    os.chmod(top, 0o700)
-    for name in os.listdir(top):
-        status = os.stat(name, dir_fd=top, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            _open_up(name, top)
-        yield name, status
-
-
-def _open_up(name: str, above: int) -> None:
-    os.chmod(name, 0o700, dir_fd=above)
-    handle = os.open(name, _FOLDER, dir_fd=above)
-    try:
-        for inner in os.listdir(handle):
-            if stat.S_ISDIR(os.stat(inner, dir_fd=handle, follow_symlinks=False).st_mode):
-                _open_up(inner, handle)
-    finally:
-        os.close(handle)
-
-
 @contextlib.contextmanager
 def _open_root(root: Path) -> Iterator[int]:
     """The directory itself, never a link that was put in its place."""
     try:
-        handle = os.open(root, _FOLDER)
+        handle = os.open(root, DIRECTORY)
     except OSError as error:
         what = "a symbolic link" if root.is_symlink() else error.strerror
         raise SnapshotRefused(f"{root} is not a directory that can be snapshotted: {what}") from error

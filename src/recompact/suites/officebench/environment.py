@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recompact.environments.action_error import ActionError
-from recompact.environments.files import empty, remove, size_of
+from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots.mask import VOLATILE
+from recompact.environments.trees import tree_excess
 from recompact.suites.officebench.actions import Intent, intent_of
 from recompact.suites.officebench.apps import APPS
 from recompact.suites.officebench.apps.shell import SHELL
@@ -65,7 +66,7 @@ class OfficeBenchEnvironment:
         self._example = example
         self._shell = shell
         self.directory = Path(tempfile.mkdtemp(prefix="recompact-officebench-"))
-        self._remove = weakref.finalize(self, remove, self.directory)
+        self._remove = weakref.finalize(self, remove_tree, self.directory)
         self._files = files_of_testbed(self.directory / TESTBED)
         self._desk = Desk(self._files, subtask.now, shell, office)
         self._open: App | None = None
@@ -90,8 +91,8 @@ class OfficeBenchEnvironment:
         if self._ended:
             return Observation("Error: the task is ended already.", done=True, error=True)
         observation, failed = self._attempt(action)
-        if size_of(self.directory, self._shell.limits.disk) > self._shell.limits.disk:
-            return self._end_for(f"the testbed has more than {self._shell.limits.disk:,} bytes in it")
+        if excess := tree_excess(self.directory, self._shell.limits.disk):
+            return self._end_for(f"the testbed has {excess} in it")
         if self._ended:
             return Observation(observation, done=True, error=failed)
         if self._reminders:
@@ -176,6 +177,6 @@ class OfficeBenchEnvironment:
         return Observation(f"Error: the episode is ended: {reason}.", done=True, error=True)
 
     def _clear(self) -> None:
-        empty(self.directory)
+        empty_directory(self.directory)
         for name in (TESTBED, TEMPORARY):
             (self.directory / name).mkdir()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.environments.files import remove
+from recompact.environments.own_directory import remove_tree
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.shell import TEMPORARY, CommandResult, Shell
 from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
@@ -53,7 +53,7 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
         (temporary / _ANSWER).write_text(answer, encoding="utf-8", errors="replace")
         return _score(folder, _shell_of(folder, shell, temporary).run(folder.check.command, directory))
     finally:
-        remove(scratch)
+        remove_tree(scratch)
 
 
 def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:

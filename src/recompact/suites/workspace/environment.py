@@ -11,10 +11,11 @@ import weakref
 from pathlib import Path
 
 from recompact.environments.action_error import ActionError
-from recompact.environments.files import empty, remove, size_of
+from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots.mask import VOLATILE
+from recompact.environments.trees import tree_excess
 from recompact.suites.workspace.check import judge
 from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of
 from recompact.suites.workspace.tools import TOOLS, do
@@ -36,7 +37,7 @@ class WorkspaceEnvironment:
         self._folder, self._shell = folder, shell
         self.directory = Path(tempfile.mkdtemp(prefix="recompact-workspace-"))
         self.directory_limit = folder.limits.disk
-        self._remove = weakref.finalize(self, remove, self.directory)
+        self._remove = weakref.finalize(self, remove_tree, self.directory)
         self._workspace = self.directory / "workspace"
         self._files = files_of(self._workspace)
         self._ended = False
@@ -58,8 +59,8 @@ class WorkspaceEnvironment:
             text, failed = do(action.name, action.arguments, self._workspace, self._files, self._shell), False
         except ActionError as error:
             text, failed = f"Error: {error}", True
-        if size_of(self.directory, self._folder.limits.disk) > self._folder.limits.disk:
-            return self._end_for(f"the workspace has more than {self._folder.limits.disk:,} bytes in it")
+        if excess := tree_excess(self.directory, self._folder.limits.disk):
+            return self._end_for(f"the workspace has {excess} in it")
         return Observation(text, error=failed)
 
     def score(self) -> Score:
@@ -84,6 +85,6 @@ class WorkspaceEnvironment:
         return Observation(f"Error: the episode is ended: {reason}.", done=True, error=True)
 
     def _clear(self) -> None:
-        empty(self.directory)
+        empty_directory(self.directory)
         self._workspace.mkdir()
         (self.directory / TEMPORARY).mkdir()

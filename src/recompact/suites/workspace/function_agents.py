@@ -32,4 +32,4 @@ def agent_suite(
         timeout=timeout,
         unsafe=True,
     )
-    return AgentSuite(WorkspaceSuite(tasks, unsafe_shell=unsafe_shell), settings, Function(agent, settings.limits))
+    return AgentSuite(WorkspaceSuite(tasks, unsafe_shell=unsafe_shell), settings, Function(agent))
