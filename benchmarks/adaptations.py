@@ -25,7 +25,7 @@ from typing import Any, cast
 import recompact
 from arena import FIFO, NONE, Arm, accuracy, play
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
+from recompact.adaptation.fact_clauses import CLAUSES, ORDERS, SPARING, Form, with_clauses
 from recompact.adaptation.registry import load_method
 from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import open_study
@@ -44,7 +44,7 @@ from recompact.values.chat import sha256
 from recompact.values.template import Template, default_template, load
 
 REFERENCES = ("none", "fifo")  # no prompt at all
-FIXED = (ORIGINAL, "all-clauses")  # prompts that no evidence changed
+FIXED = (ORIGINAL, "all-clauses", "all-sparing")  # prompts that no evidence changed
 ADAPTING = (
     "acon-ut",
     "acon-utco",
@@ -55,16 +55,32 @@ ADAPTING = (
     "facts-entries",
     "causes",
     "causes-random",
+    "causes-suspected",
+    "causes-random-compactions",
+    "causes-without-contrast",
+    "causes-without-weights",
+    "causes-without-more",
+    "causes-entries",
     "gepa",
     "pair",
 )
 METHODS = (*REFERENCES, *FIXED, *ADAPTING)
 
-MORE_CLAUSES = (  # kinds of state that no literal tells: with those of `facts`, every kind that a clause can be about
-    "Keep every condition of the task exactly: who, since when, which ones; never widen or narrow a set.",
-    "Keep every item that is still unresolved among the next steps, and never present it as done.",
-    "Keep every error text exactly, with what caused it.",
-)
+TRAIN = 45
+OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "causes": ("causes", {"more_tasks": TRAIN}),
+    "causes-random": ("causes", {"more_tasks": TRAIN, "evidence": "random pieces"}),
+    "causes-suspected": ("causes", {"more_tasks": TRAIN, "evidence": "suspected"}),
+    "causes-random-compactions": ("causes", {"more_tasks": TRAIN, "evidence": "random compactions"}),
+    "causes-without-contrast": ("causes", {"more_tasks": TRAIN, "contrast": False}),
+    "causes-without-weights": ("causes", {"more_tasks": TRAIN, "weights": False}),
+    "causes-without-more": ("causes", {"more_tasks": 0}),
+    "causes-entries": ("causes", {"more_tasks": TRAIN, "wording": "entries"}),
+}
+"""Names that stand for a method with options: `causes` may collect as many tasks again, and one thing less each."""
+
+MORE_CLAUSES = tuple(CLAUSES[kind] for kind in ("condition", "open", "error"))
+"""Kinds of state that no literal tells."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +89,7 @@ class Plan:
 
     scope: str = "history"
     budget: int = 2048
-    train: int = 45
+    train: int = TRAIN
     test: int = 84
     runs: int = 1
     world: int | None = None  # of the third edition; without a number, the second
@@ -83,6 +99,8 @@ class Plan:
         return place / f"{edition}{self.scope}-{self.budget}-{self.train}-{code_hash()}" / f"{seed:02d}"
 
     def config(self, seed: int, method: str = "pair", tasks: Sequence[str] = (), split: str = "train") -> Config:
+        named, given = OPTIONS.get(method, (method, {}))
+        options = "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in given.items()) + " }"
         text = f"""
 [suite]
 split = "{split}"
@@ -93,7 +111,8 @@ scope = "{self.scope}"
 [run]
 seed = {seed}
 [adapt]
-method = "{method}"
+method = "{named}"
+options = {options}
 """
         if self.world is not None:
             text = text.replace("[compressor]\n", '[compressor]\nmodel = "compressor"\n')
@@ -109,6 +128,10 @@ method = "{method}"
     def test_tasks(self) -> list[str]:
         """The same test tasks for all."""
         return _sample_tasks("test", self.test, 0)
+
+
+def needs_effects(method: str) -> bool:
+    return load_method(*OPTIONS.get(method, (method, {}))).needs_effects
 
 
 @cache
@@ -198,7 +221,7 @@ def prepare(place: Path, plan: Plan, methods: Sequence[str], seed: int) -> None:
     if waiting:
         config = plan.config(seed, tasks=plan.train_tasks(seed))
         asyncio.run(_adapt(config, directory / "collected.db", "collect"))
-        if any(load_method(method).needs_effects for method in waiting):
+        if any(needs_effects(method) for method in waiting):
             _copy(directory / "collected.db", directory / "verified.db")
             asyncio.run(_adapt(config, directory / "verified.db", "verify"))
 
@@ -215,7 +238,7 @@ def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dic
     record = directory / f"{method}.json"
     if record.exists():
         return dict(json.loads(record.read_text()))
-    begin = "verified" if load_method(method).needs_effects else "collected"
+    begin = "verified" if needs_effects(method) else "collected"
     path = directory / f"{method}.db"
     _copy(directory / f"{begin}.db", path)
     started = time.process_time()
@@ -257,13 +280,16 @@ def template_of(directory: Path, method: str) -> Template | None:
         return None
     if method in ADAPTING:
         return load(directory / method)
-    return {ORIGINAL: default_template(), "all-clauses": all_clauses(default_template())}[method]
+    return {
+        ORIGINAL: default_template(),
+        "all-clauses": all_clauses(default_template()),
+        "all-sparing": all_clauses(default_template(), SPARING),
+    }[method]
 
 
-def all_clauses(template: Template) -> Template:
+def all_clauses(template: Template, form: Form = ORDERS) -> Template:
     """The template with a clause for every kind of state, without any evidence."""
-    every = [*CLAUSES.items(), *(("wording", clause) for clause in MORE_CLAUSES)]
-    return with_clauses(template, every)
+    return with_clauses(template, list(form.clauses.items()))
 
 
 def _play_template(plan: Plan, world: int, method: str, template: Template | None, seed: int) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from recompact.adaptation.cause_kinds import kinds_of
-from recompact.adaptation.causes import FEWEST, KindOfCause, candidates_from
+from recompact.adaptation.cause_kinds import Trials, kinds_of
+from recompact.adaptation.cause_wording import check_clause
+from recompact.adaptation.causes import KindOfCause, Settings, candidates_from, weigh_kinds
 from recompact.adaptation.fact_clauses import CLAUSES
 from recompact.adaptation.missing_facts import KINDS, Kind
 from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
@@ -55,16 +56,28 @@ RECORDS = '[assistant]\n-> list({"page": 2})\n[result of list]\n{"items": [{"id"
 def test_the_kind_of_a_cause_is_that_of_what_came_back_and_was_used(
     kind: str, text: str, used: str, expected: set[Kind]
 ) -> None:
-    assert set(kinds_of(cause(piece(kind, text)), AT, [ending_with(used)])) == expected
+    assert set(kinds_of(cause(piece(kind, text)), AT, Trials(closing=(ending_with(used),)))) == expected
 
 
-def test_a_line_that_was_taken_out_has_no_kind() -> None:
-    assert kinds_of(cause(piece("line", "All is paid.")), AT, [ending_with("{}")]) == ()
+@pytest.mark.parametrize(
+    ("kind", "heading", "expected"),
+    [("line", "## Done", "open"), ("line", "## Goal", "condition"), ("request", "## Goal", "condition")],
+)
+def test_what_a_summary_said_wrongly_is_about_conditions_or_open_work(kind: str, heading: str, expected: Kind) -> None:
+    said = CausePiece(kind, 1, "All is paid.", 10, heading)  # type: ignore[arg-type]
+    assert kinds_of(cause(said), AT, Trials()) == (expected,)
+
+
+def test_a_change_that_was_made_again_while_its_entry_was_missing_is_finished_work() -> None:
+    entry = piece("entry", '- [x] pay(to="acc-7f31", amount=12.50, note="rent May")')
+    again = ending_with('{"to": "acc-7f31", "amount": "12.50", "note": "rent May", "token": "t-91"}')
+    trials = Trials(lost=(again,), closing=(ending_with('{"to": "other"}'),))
+    assert kinds_of(cause(entry), AT, trials) == ("done",)
 
 
 @pytest.mark.parametrize("text", ["{", "[[[", "{]", "", "\x00", '{"a": 1e999}', "[" * 2000])
 def test_no_text_of_an_environment_breaks_it(text: str) -> None:
-    kinds_of(cause(piece("turn", text)), AT, [ending_with("{}")])
+    kinds_of(cause(piece("turn", text)), AT, Trials(closing=(ending_with("{}"),)))
 
 
 def known(kind: Kind, losses: str) -> KindOfCause:
@@ -74,12 +87,12 @@ def known(kind: Kind, losses: str) -> KindOfCause:
     return KindOfCause(kind, own)
 
 
-def test_the_first_candidate_answers_what_cost_success_and_the_second_all_of_it() -> None:
+def test_the_first_candidate_answers_every_kind_and_the_second_what_cost_success() -> None:
     kinds = [known("result", "ssb"), known("page", "s"), known("secret", "bb")]
     one, two = candidates_from(default_template(), kinds, frozenset(), "causes")
-    assert [len(candidate.clauses) for candidate in (one, two)] == [2, 3]
-    assert one.template is not None
-    assert {clause.answers for clause in one.clauses} == {("page0#1",), ("result0#1", "result1#1", "result2#1")}
+    assert [len(candidate.clauses) for candidate in (one, two)] == [3, 2]
+    assert two.template is not None
+    assert {clause.answers for clause in two.clauses} == {("page0#1",), ("result0#1", "result1#1", "result2#1")}
 
 
 @pytest.mark.parametrize("losses", ["ss", "bb"])
@@ -89,14 +102,44 @@ def test_one_candidate_where_a_second_would_be_the_same(losses: str) -> None:
 
 def test_a_clause_carries_its_proof_and_an_untested_one_carries_none() -> None:
     (tested,) = candidates_from(default_template(), [known("result", "ssb")], frozenset(), "causes")
-    assert tested.clauses[0].proof.startswith("put back at 3 compactions: success returned at 2")
+    assert tested.clauses[0].proof.startswith("put right at 3 compactions: success returned at 2")
     guess = KindOfCause("page", (cause(piece("turn", "x"), closing=Draws()),) * 2)
     (untested,) = candidates_from(default_template(), [guess], frozenset(), "causes-random")
     assert untested.clauses[0].proof == ""
 
 
 def test_no_clause_tells_the_agent_what_to_do() -> None:
-    kinds = [known(kind, "s" * FEWEST) for kind in KINDS]
+    kinds = [known(kind, "s") for kind in KINDS]
     (candidate,) = candidates_from(default_template(), kinds, frozenset(), "causes")
     assert len(candidate.clauses) == len(CLAUSES)
     assert not any(clause.tells_agent for clause in candidate.clauses)
+
+
+@pytest.mark.parametrize(
+    ("losses", "weights", "enough"), [("s", True, True), ("b", True, False), ("bb", True, True), ("s", False, False)]
+)
+def test_one_cause_of_lost_success_makes_a_clause_and_one_of_steps_does_not(
+    losses: str, weights: bool, enough: bool
+) -> None:
+    causes = [(each, ("page",)) for each in known("page", losses).causes]
+    assert bool(weigh_kinds(causes, Settings(weights=weights))) is enough  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Keep the token t-91 of Ann.",
+        "The agent must check every payment.",
+        "# Heading",
+        "Keep {{ history }}",
+        "x" * 301,
+    ],
+)
+def test_a_clause_in_other_words_is_refused_where_it_names_a_task_or_tells_the_agent(text: str) -> None:
+    with pytest.raises(ValueError):
+        check_clause(text, frozenset({"t-91"}))
+
+
+def test_a_usable_clause_is_one_line() -> None:
+    assert check_clause("- Keep every page\n  that was read.", frozenset({"t-91"})) == "Keep every page that was read."

@@ -1,7 +1,8 @@
 """What kind of thing the cause of a harmful compaction is, so that a clause can ask for such things in general.
 
-A cause is a few pieces whose return closed the loss. What continuations then used of them, and the form of the pieces,
-tell records from pages, tokens, identifiers and the like.
+A cause is a few pieces whose return closed the loss. What continuations then used of them or no longer did again, and
+the form of the pieces, tell records from pages, tokens, changes made and the like. The same forms tell what any
+compaction lost, harmful or not.
 """
 
 from __future__ import annotations
@@ -9,45 +10,81 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from recompact.adaptation.missing_facts import Kind, kind_of
+from recompact.adaptation.missing_facts import Kind, kind_of, repeated_work
 from recompact.attribution.bisection.cause import Cause, CausePiece
-from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, visible_text
+from recompact.attribution.bisection.pieces import Piece, added_lines, dropped_pieces, statements_in
+from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.values.chat import canonical
 from recompact.values.masking import mask_secrets
-from recompact.values.trajectory import Boundary, Trajectory
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Action, Boundary, Trajectory
 
 RECORDS = 2  # alike, that make a set
+REPORTED = 3  # literals from which an entry is told to report an action
+LOST = 0.5  # share of a piece's literals that are gone, from which the piece counts as lost
 
 _PAGES = re.compile(r'(?i)"(?:\w*_)?(?:page|offset|cursor|skip)(?:_\w*)?":|\bpages?\s+\d')
+_GOAL = re.compile(r"(?i)\b(?:goal|task|request|objective|aim|purpose|constraint|preference|condition|scope)")
 
 
-def kinds_of(cause: Cause, boundary: Boundary, closing: Sequence[Trajectory]) -> tuple[Kind, ...]:
+@dataclass(frozen=True)
+class Trials:
+    """What continuations did at a boundary: with the loss, and with the cause put right."""
+
+    lost: tuple[Trajectory, ...] = ()
+    closing: tuple[Trajectory, ...] = ()
+
+
+def kinds_of(cause: Cause, boundary: Boundary, trials: Trials) -> tuple[Kind, ...]:
     """The kinds of what a cause brought back, the most telling first; none where its form says nothing.
 
-    `closing` are the continuations that had the pieces back. A set of records counts as such: its fields need no clause
-    each. Otherwise it is the facts in the pieces that these continuations used and the summary lacks.
+    A set of records counts as such: its fields need no clause each. Otherwise it is the work that continuations did
+    again only while the pieces were missing, or the facts in the pieces that they used and the summary lacks. A
+    statement that had to go is about the task's conditions where it stands under the goal, and else about open work.
     """
     kinds: Counter[Kind] = Counter()
     for piece in cause.pieces:
-        if piece.kind == "line":
-            continue
-        if _holds_records(piece):
-            kinds["result"] += 1
-            if _PAGES.search(piece.text):
-                kinds["page"] += 1
+        if piece.kind == "request":
+            kinds["condition"] += 1
+        elif piece.kind == "line":
+            kinds["condition" if _GOAL.search(piece.heading) else "open"] += 1
+        elif records := _record_kinds(piece):
+            kinds.update(records)
         else:
-            kinds.update(set(_used_kinds(piece, boundary, closing)))
+            again = _again_kinds(piece, boundary, trials)
+            kinds.update(again or set(_used_kinds(piece, boundary, trials.closing)))
     return tuple(kind for kind, _ in kinds.most_common())
 
 
-def _holds_records(piece: CausePiece) -> bool:
-    """Whether a piece is a set of records: a table of an entry, or a result with several objects or rows."""
+def lost_kinds(boundary: Boundary, request: str, count: TokenCounter) -> frozenset[Kind]:
+    """The kinds of what a compaction lost, by form alone: pieces most of whose literals are gone, and statements."""
+    visible = visible_text(boundary.post)
+    kinds: set[Kind] = set()
+    for piece in dropped_pieces(boundary, count):
+        facts = literals(piece.text)
+        gone = [fact for fact in facts if not occurs(fact, visible)]
+        if facts and len(gone) >= LOST * len(facts):
+            kinds.update(_record_kinds(piece) or _literal_kinds(gone, piece.text))
+    for piece in statements_in(boundary, added_lines(boundary, count), request, count):
+        if piece.kind == "request":
+            kinds.add("condition")
+        elif not _GOAL.search(piece.heading):
+            kinds.add("open")
+    return frozenset(kinds)
+
+
+def _record_kinds(piece: CausePiece | Piece) -> frozenset[Kind]:
+    """The kinds of a set of records, a table of an entry or a result with several objects; empty where it is none."""
     if piece.kind == "entry":
-        return len(piece.text.splitlines()) > RECORDS
-    return any(_objects(text) >= RECORDS for text in piece.text.splitlines())
+        holds = len(piece.text.splitlines()) > RECORDS
+    else:
+        holds = any(_objects(text) >= RECORDS for text in piece.text.splitlines())
+    paged = holds and _PAGES.search(piece.text) is not None
+    return frozenset(("result", "page") if paged else ("result",) if holds else ())
 
 
 def _objects(text: str) -> int:
@@ -68,15 +105,36 @@ def _lists(value: Any) -> Iterator[list[Any]]:
         yield from _lists(each)
 
 
+def _again_kinds(piece: CausePiece, boundary: Boundary, trials: Trials) -> set[Kind]:
+    """The kinds of the work in a piece that continuations did again while it was missing, and not with it back."""
+    used = [action for trajectory in trials.closing for action in actions_of(trajectory)]
+    after = [turn for trajectory in trials.lost for turn in trajectory.turns]
+    if piece.kind == "turn":
+        turns = [turn for turn in boundary.pre.turns if turn.text == piece.text]
+        return set(repeated_work(turns, used, after).values())
+    anew = [action for turn in after for action in turn_actions(turn) if action not in used]
+    return {"done"} if any(_reports(piece.text, action) for action in anew) else set()
+
+
+def _reports(entry: str, action: Action) -> bool:
+    """Whether an entry reports this very action: it has all of its literals, or all but one, such as a token."""
+    facts = literals(canonical(dict(action.arguments)))
+    missing = sum(not occurs(fact, entry) for fact in facts)
+    return len(facts) >= REPORTED and missing <= 1
+
+
 def _used_kinds(piece: CausePiece, boundary: Boundary, closing: Sequence[Trajectory]) -> Iterator[Kind]:
     """The kinds of the facts in a piece that continuations used and that the context after the compaction lacks."""
     visible = visible_text(boundary.post)
     actions = [action for trajectory in closing for action in actions_of(trajectory)]
     texts = [text for a in actions for text in (canonical(dict(a.arguments)), a.text, *strings_in(dict(a.arguments)))]
     used = "\n".join(dict.fromkeys(texts))
-    for literal in dict.fromkeys(literals(piece.text)):
-        if occurs(literal, used) and not occurs(literal, visible):
-            hidden = mask_secrets(piece.text)
-            yield kind_of(literal, secret=not occurs(literal, hidden))
+    facts = [fact for fact in literals(piece.text) if occurs(fact, used) and not occurs(fact, visible)]
+    yield from _literal_kinds(facts, piece.text)
     if _PAGES.search(piece.text):
         yield "page"
+
+
+def _literal_kinds(facts: Iterable[str], text: str) -> set[Kind]:
+    hidden = mask_secrets(text)
+    return {kind_of(fact, secret=not occurs(fact, hidden)) for fact in facts}

@@ -1,28 +1,38 @@
 """The method `causes`: guidance from causes that interventions showed, not from suspicions.
 
-Every retained compaction is bisected first. The kinds of what had to be put back get a clause, those that brought
-success back before those that only saved steps. No optimizer is asked. Its control, `causes-random`, takes a random
-dropped piece of each compaction for its cause: what that gains is not owed to causes.
+Every retained compaction is bisected. The kinds of what had to be put back get a clause, those that brought success
+back before those that only saved steps; kinds that harmless compactions lose as often get none. Where there are too few
+tested causes, more training tasks are collected first. Options turn each of these off, or put something else in the
+place of tested causes, to show what each is worth.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from typing import Annotated, Literal
 
-from recompact.adaptation.cause_kinds import kinds_of
+from annotated_types import Ge
+
+from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds
+from recompact.adaptation.cause_wording import word_clauses
+from recompact.adaptation.clause_reasons import kinds_named
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
-from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, Form, clause_of, section_of, with_clauses
+from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.method import Method, MethodInputs
-from recompact.adaptation.missing_facts import Kind
+from recompact.adaptation.missing_facts import KINDS, Kind
+from recompact.adaptation.pair import diagnose_boundaries
 from recompact.attribution.bisection.bisect import PHASE
 from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_causes
 from recompact.attribution.bisection.pieces import dropped_pieces
 from recompact.attribution.divergence import consumed_texts
+from recompact.attribution.judgement import read_verdicts
+from recompact.engine.collection import unit_of
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
@@ -30,13 +40,34 @@ from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Propos
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
 from recompact.values.texts import quantity
+from recompact.values.trajectory import Boundary
 
-FEWEST = 2  # causes that a clause rests on
+ENOUGH = 4  # tested causes of lost success: a kind behind half of all losses is among four in 94 of 100 cases
+NEEDED = 1.0  # weight that a clause rests on
+STEPS = 0.5  # weight of a cause that only cost steps: one alone is not enough
+
+Evidence = Literal["tested", "suspected", "random pieces", "random compactions"]
+"""What the clauses come from: causes that interventions showed, what the optimizer suspects, or chance."""
+
+
+Wording = Literal["sparing", "entries", "optimizer"]
+"""Whose words the clauses are in: fixed ones, without absolutes or with them, or the optimizer's."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of the method."""
+
+    evidence: Evidence = "tested"
+    contrast: bool = True
+    weights: bool = True
+    more_tasks: int | None = None
+    wording: Wording = "sparing"
 
 
 @dataclass(frozen=True)
 class KindOfCause:
-    """What tested causes say about one kind: where it was put back, and what that brought back."""
+    """What causes say about one kind: where it was put back, and what that brought back."""
 
     kind: Kind
     causes: tuple[Cause, ...] = field(default=())
@@ -46,6 +77,14 @@ class KindOfCause:
         return sum(cause.loss == "success" for cause in self.causes)
 
     @property
+    def weight(self) -> float:
+        return self.success + STEPS * (len(self.causes) - self.success)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return tuple(sorted(str(cause.boundary) for cause in self.causes))
+
+    @property
     def proof(self) -> str:
         """What interventions showed, with its numbers; empty where nothing was tested.
 
@@ -53,7 +92,7 @@ class KindOfCause:
         >>> trials = {"closing": Draws((1.0,), (3,)), "placebo": Draws((0.0,), (9,))}
         >>> success = Cause(BoundaryId("collect/a", 1), "found", "success", 12, (), 5, 100, **trials)
         >>> KindOfCause("page", (success, success)).proof
-        'put back at 2 compactions: success returned at 2; a placebo closed none of 2'
+        'put right at 2 compactions: success returned at 2; a placebo closed none of 2'
         """
         if not all(cause.closing.draws for cause in self.causes):
             return ""
@@ -61,86 +100,210 @@ class KindOfCause:
         parts = [f"success returned at {self.success}"] if self.success else []
         parts += [f"steps were saved at {steps}"] if steps else []
         placebo = f"; a placebo closed none of {tried}" if tried else ""
-        return f"put back at {quantity(len(self.causes), 'compaction')}: {', '.join(parts)}{placebo}"
+        return f"put right at {quantity(len(self.causes), 'compaction')}: {', '.join(parts)}{placebo}"
 
 
-async def propose(inputs: MethodInputs, find: FindCauses, name: str) -> Proposal:
+async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Proposal:
     """Find what retained compactions should have kept, and write clauses against its loss."""
+    inputs, known, added = await _gather(inputs, settings)
     store = inputs.records
     evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement=nothing_retained(store))
-    causes = [cause for cause in await find(inputs, [each.id for each in evidence]) if cause.known]
-    kinds = weigh_kinds(store, causes)
-    counts = EvidenceCounts("compaction", len(evidence), len(causes), outcome="traced to a cause by putting it back")
+    kinds = weigh_kinds(known, settings)
+    refused = frozenset[Kind]()
+    if settings.contrast:
+        refused = common_kinds(inputs, [kind.kind for kind in kinds])
+        kinds = tuple(each for each in kinds if each.kind not in refused)
+    counts = EvidenceCounts("compaction", len(evidence), len(known), outcome=_OUTCOMES[settings.evidence])
+    statement = _statement(len(known), len(evidence), added, refused)
     if not kinds:
-        statement = (
-            f"{quantity(len(causes), 'tested cause')} at {quantity(len(evidence), 'harmful compaction')}: too few of"
-            f" any kind for a clause, which rests on at least {FEWEST}. The original stays; more tasks may help."
-        )
-        return Proposal((), counts, statement)
+        return Proposal((), counts, f"{statement} Not enough for a clause: the original stays.")
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
-    return Proposal(candidates_from(inputs.template, kinds, instances, name), counts)
+    form = ENTRIES if settings.wording == "entries" else SPARING
+    wordings: Mapping[Kind, str] = {}
+    if settings.wording == "optimizer":
+        causes = {each.kind: each.causes for each in kinds}
+        wordings = await word_clauses(inputs, causes, instances, name)
+    return Proposal(candidates_from(inputs.template, kinds, instances, name, wordings, form), counts, statement)
 
 
-FindCauses = Callable[[MethodInputs, Sequence[BoundaryId]], Awaitable[Iterable[Cause]]]
+async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInputs, Known, int]:
+    """Causes, after as many further training tasks as it takes until they are enough, and how many those were."""
+    find = _FINDERS[settings.evidence]
+    most = inputs.spare_tasks if settings.more_tasks is None else settings.more_tasks
+    added = len(inputs.records.metadata.added)
+    batch = max(1, (len(inputs.tasks) - added) // 2)
+    known = await find(inputs)
+    while not _enough(known) and added < most:
+        more = await inputs.collect_more(min(batch, most - added))
+        if not more:
+            break
+        added += len(more)
+        inputs = replace(inputs, tasks=(*inputs.tasks, *more))
+        known = await find(inputs)
+    return inputs, known, added
 
 
-async def find_tested(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
+Known = Sequence[tuple[Cause, tuple[Kind, ...]]]
+"""Causes with the kinds of what they brought back."""
+
+
+def _enough(known: Known) -> bool:
+    return sum(cause.loss == "success" and bool(kinds) for cause, kinds in known) >= ENOUGH
+
+
+def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -> str:
+    text = f"{quantity(known, 'cause')} at {quantity(evidence, 'harmful compaction')}."
+    if added:
+        text += f" They were too few at first, so {quantity(added, 'more training task')} were collected and verified."
+    if common := sorted(refused):
+        text += f" No clause for {', '.join(common)}: harmless compactions lose that as often."
+    return text
+
+
+# --- where causes come from
+
+
+async def find_tested(inputs: MethodInputs) -> Known:
     """The causes that interventions show."""
-    return await inputs.bisect(boundaries)
+    return await _bisected(inputs, [verdict.id for verdict in read_verdicts(inputs.records).retained])
 
 
-async def find_random(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
-    """A random dropped piece of each compaction, as if it were the cause."""
-    causes = []
-    for id in boundaries:
-        pieces = dropped_pieces(read_boundary(inputs.records, id.unit, id.index), inputs.count)
+async def find_in_random(inputs: MethodInputs) -> Known:
+    """The same search at as many compactions drawn at random, harmful or not."""
+    verification = read_verdicts(inputs.records)
+    ids = sorted(verdict.id for verdict in verification.examined)
+    drawn = Random(f"random compactions/{inputs.seed}").sample(ids, len(verification.retained))
+    return await _bisected(inputs, drawn)
+
+
+async def _bisected(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Known:
+    causes = [cause for cause in await inputs.bisect(boundaries) if cause.known]
+    trials = _trials(inputs.records)
+    return [(cause, kinds_of(cause, _boundary(inputs, cause.boundary), trials(cause.boundary))) for cause in causes]
+
+
+async def find_random_pieces(inputs: MethodInputs) -> Known:
+    """A random dropped piece of each retained compaction, as if it were the cause."""
+    known = []
+    for verdict in read_verdicts(inputs.records).retained:
+        pieces = dropped_pieces(_boundary(inputs, verdict.id), inputs.count)
         if pieces:
-            piece = CausePiece.of(Random(f"random cause/{id}").choice(pieces))
-            causes.append(Cause(id, "found", "success", 0, (piece,), len(pieces), sum(p.tokens for p in pieces)))
-    return causes
+            piece = CausePiece.of(Random(f"random cause/{verdict.id}").choice(pieces))
+            cause = _untested(verdict.id, _loss(inputs, verdict.id), piece)
+            known.append((cause, kinds_of(cause, _boundary(inputs, verdict.id), _trials(inputs.records)(verdict.id))))
+    return known
 
 
-def weigh_kinds(store: Store, causes: Sequence[Cause]) -> tuple[KindOfCause, ...]:
-    """The kinds that enough causes have, those that brought success back most often first, then those of steps."""
-    of: dict[Kind, list[Cause]] = {}
-    closing = _closing(store)
-    for cause in causes:
-        at = cause.boundary
-        boundary = read_boundary(store, at.unit, at.index)
-        for kind in kinds_of(cause, boundary, [read_trajectory(store, unit) for unit in closing.get(str(at), ())]):
-            of.setdefault(kind, []).append(cause)
-    kinds = [KindOfCause(kind, tuple(own)) for kind, own in of.items() if len(own) >= FEWEST]
-    return tuple(sorted(kinds, key=lambda each: (-each.success, -len(each.causes), each.kind)))
+async def find_suspected(inputs: MethodInputs) -> Known:
+    """What the optimizer holds responsible: the kind of the first finding of each diagnosis."""
+    diagnoses = [each for each in await diagnose_boundaries(inputs) if each.causes]
+    return [(_untested(each.id, _loss(inputs, each.id)), kinds_named(each.causes[0].kind)[:1]) for each in diagnoses]
 
 
-def _closing(store: Store) -> Mapping[str, list[str]]:
-    """The continuations of searches that succeeded with something put back, by boundary."""
-    units: dict[str, list[str]] = {}
+def _untested(id: BoundaryId, loss: Literal["success", "steps"], *pieces: CausePiece) -> Cause:
+    return Cause(id, "found", loss, 0, pieces, 0, 0)
+
+
+def _loss(inputs: MethodInputs, id: BoundaryId) -> Literal["success", "steps"]:
+    verification = read_verdicts(inputs.records)
+    effect = verification.of(id).effect
+    return "success" if effect and effect.hazard >= verification.settings.hazard - 1e-9 else "steps"
+
+
+def _boundary(inputs: MethodInputs, id: BoundaryId) -> Boundary:
+    return read_boundary(inputs.records, id.unit, id.index)
+
+
+def _trials(store: Store) -> Callable[[BoundaryId], Trials]:
+    """The continuations of searches: those from the summary as it was, and those that succeeded with a change."""
+    units: dict[str, tuple[list[str], list[str]]] = {}
     for row in trajectories(store, phase=PHASE):
         _, index, key, _ = row.unit.rsplit("/", 3)
-        if key != "post" and row.value > 0:
-            units.setdefault(f"{row.task}#{index}", []).append(row.unit)
-    return units
+        lost, closing = units.setdefault(f"{row.task}#{index}", ([], []))
+        if key == "post":
+            lost.append(row.unit)
+        elif row.value > 0:
+            closing.append(row.unit)
+
+    def of(id: BoundaryId) -> Trials:
+        lost, closing = units.get(str(id), ([], []))
+        return Trials(*(tuple(read_trajectory(store, unit) for unit in each) for each in (lost, closing)))
+
+    return of
+
+
+_FINDERS: Mapping[Evidence, Callable[[MethodInputs], Awaitable[Known]]] = {
+    "tested": find_tested,
+    "suspected": find_suspected,
+    "random pieces": find_random_pieces,
+    "random compactions": find_in_random,
+}
+_OUTCOMES: Mapping[Evidence, str] = {
+    "tested": "traced to a cause by intervention",
+    "suspected": "diagnosed",
+    "random pieces": "given a random piece for a cause",
+    "random compactions": "traced to a cause by intervention, where chance chose the compactions",
+}
+
+
+# --- from causes to clauses
+
+
+def weigh_kinds(known: Known, settings: Settings) -> tuple[KindOfCause, ...]:
+    """The kinds that enough causes have, those that brought success back most often first, then those of steps.
+
+    Without weights every cause counts the same, and two make a clause.
+    """
+    of: dict[Kind, list[Cause]] = {}
+    for cause, kinds in known:
+        for kind in kinds:
+            of.setdefault(kind, []).append(cause)
+    every = [KindOfCause(kind, tuple(own)) for kind, own in of.items()]
+    if not settings.weights:
+        enough = [each for each in every if STEPS * len(each.causes) >= NEEDED]
+        return tuple(sorted(enough, key=lambda each: (-len(each.causes), each.kind)))
+    enough = [each for each in every if each.weight >= NEEDED]
+    return tuple(sorted(enough, key=lambda each: (-each.success, -each.weight, each.kind)))
+
+
+def common_kinds(inputs: MethodInputs, kinds: Sequence[Kind]) -> frozenset[Kind]:
+    """Those of the kinds that harmless compactions lose as often as harmful ones do."""
+    verification = read_verdicts(inputs.records)
+    requests = {unit_of(task): task.text for task in inputs.tasks}
+    losses: dict[bool, list[frozenset[Kind]]] = {True: [], False: []}
+    for verdict in verification.examined:
+        lost = lost_kinds(_boundary(inputs, verdict.id), requests.get(verdict.id.unit, ""), inputs.count)
+        losses[verdict.retained].append(lost)
+    shares = {harmful: _shares(each) for harmful, each in losses.items()}
+    return frozenset(kind for kind in kinds if losses[False] and shares[True][kind] <= shares[False][kind])
+
+
+def _shares(losses: Sequence[frozenset[Kind]]) -> Mapping[Kind, float]:
+    counts = Counter(kind for lost in losses for kind in lost)
+    return {kind: counts[kind] / max(1, len(losses)) for kind in KINDS}
 
 
 def candidates_from(
-    template: Template, kinds: Sequence[KindOfCause], instances: frozenset[str], name: str, form: Form = ENTRIES
+    template: Template,
+    kinds: Sequence[KindOfCause],
+    instances: frozenset[str],
+    name: str,
+    wordings: Mapping[Kind, str] | None = None,
+    form: Form = SPARING,
 ) -> tuple[Candidate, ...]:
-    """One template against what cost success, and one against all of it where that is more."""
-    merged = [each for each in kinds if each.success]
-    sets = [chosen for chosen in (merged, list(kinds)) if chosen]
-    if len(sets) == 2 and len(sets[0]) == len(sets[1]):
-        sets.pop()
+    """The merged candidate with a clause for each kind, and one against lost success alone where that is less."""
+    success = [each for each in kinds if each.success]
+    sets = [list(kinds), *([success] if 0 < len(success) < len(kinds) else [])]
     candidates = []
     for number, chosen in enumerate(sets, 1):
+        texts = {each.kind: (wordings or {}).get(each.kind) or clause_of(each.kind, form=form) for each in chosen}
         clauses = tuple(
-            Clause(clause_of(each.kind, form=form), section_of(each.kind, template.first), _answers(each), each.proof)
-            for each in chosen
+            Clause(texts[each.kind], section_of(each.kind, template.first), each.answers, each.proof) for each in chosen
         )
-        revised = with_clauses(template, [(each.kind, clause_of(each.kind, form=form)) for each in chosen])
+        revised = with_clauses(template, list(texts.items()))
         broken = (*unusable(revised), *broken_rules(template, revised, instances))
         candidates.append(
             Candidate(f"{name}-{number}", None, (), broken)
@@ -150,27 +313,33 @@ def candidates_from(
     return tuple(candidates)
 
 
-def _answers(kind: KindOfCause) -> tuple[str, ...]:
-    return tuple(sorted(str(cause.boundary) for cause in kind.causes))
-
-
 def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
-    """What putting something back showed at each compaction."""
+    """What an intervention showed at each compaction."""
     return {str(id): (Reason(cause.sentence()),) for id, cause in read_causes(store).items() if cause.known}
 
 
-def _method(name: str, find: FindCauses, color: str) -> Method:
+def causes(
+    evidence: Evidence = "tested",
+    contrast: bool = True,
+    weights: bool = True,
+    more_tasks: Annotated[int, Ge(0)] | None = None,
+    wording: Wording = "sparing",
+) -> Method:
+    """The method with its options. `more_tasks` is how many further training tasks it may collect at most."""
+    settings = Settings(evidence, contrast, weights, more_tasks, wording)
+    name = "causes" if evidence == "tested" else f"causes-{evidence.replace(' ', '-')}"
+    bisects = evidence in ("tested", "random compactions")
     return Method(
         name,
-        partial(propose, find=find, name=name),
+        partial(propose, settings=settings, name=name),
         needs_effects=True,
-        asks_optimizer=False,
-        phases=(f"{PHASE}/", f"{KIND}/") if find is find_tested else (),
+        asks_optimizer=evidence == "suspected" or wording == "optimizer",
+        phases=(f"{PHASE}/", f"{KIND}/", f"word/{name}/") if bisects else (),
         cites="compaction",
-        reasons=reasons if find is find_tested else lambda store: {},
-        color=color,
+        reasons=reasons if bisects else lambda store: {},
+        color="#B0413E" if evidence == "tested" else "#C9A09F",
+        tested=bisects,
     )
 
 
-CAUSES = _method("causes", find_tested, "#B0413E")
-CAUSES_RANDOM = _method("causes-random", find_random, "#C9A09F")
+causes_random = partial(causes, evidence="random pieces")

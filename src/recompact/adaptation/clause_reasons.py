@@ -5,29 +5,44 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from recompact.adaptation.missing_facts import Kind
 from recompact.values.candidate import Clause, Reason
 from recompact.values.texts import markdown_text
 
-_KINDS = tuple(
-    re.compile(rf"(?i)\b(?:{words})")
-    for words in (
-        r"tokens?\b|credential|password|log-?ins?\b|logged in|session|authenti|authori[sz]|secret|sign-?in",
-        r"condition|restrict|criteri|filter|qualif|constraint|predicate|(?:wording|words) of the (?:request|task)",
-        r"retrieved|rows?\b|records\b|results?\b|entries\b|data\b|subset",
-        r"identifier|ids?\b|literals?\b|references?\b|(?:email )?address",
-        r"signature|parameter|apis?\b|documentation|docs\b|endpoint|call form|how (?:calls|each|to call)|interface",
-        r"pages?\b|paginat|paged\b|cursor",
-        r"mutation|completed|finished|changes?\b|side effects?|actions?\b|already (?:sent|made|done|paid)|payments?\b",
-        r"open\b|unresolved|remain|pending|to be done|unfinished",
-        r"errors?\b|fail",
-        r"amounts?\b|prices?\b|totals?\b|counts?\b|numbers?\b",
-        r"dates?\b|times?\b|deadline",
-        r"paths?\b|files?\b|director|links?\b",
-    )
-)
+_WORDS: Mapping[Kind, str] = {
+    "secret": r"tokens?\b|credential|password|log-?ins?\b|logged in|session|authenti|authori[sz]|secret|sign-?in",
+    "condition": (
+        r"condition|restrict|criteri|filter|qualif|constraint|predicate|(?:wording|words) of the (?:request|task)"
+    ),
+    "result": r"retrieved|rows?\b|records\b|results?\b|entries\b|data\b|subset",
+    "identifier": r"identifier|ids?\b|literals?\b|references?\b|(?:email )?address",
+    "interface": (
+        r"signature|parameter|apis?\b|documentation|docs\b|endpoint|call form|how (?:calls|each|to call)|interface"
+    ),
+    "page": r"pages?\b|paginat|paged\b|cursor",
+    "done": (
+        r"mutation|completed|finished|changes?\b|side effects?|actions?\b|already (?:sent|made|done|paid)|payments?\b"
+    ),
+    "open": r"open\b|unresolved|remain|pending|to be done|unfinished",
+    "error": r"errors?\b|fail",
+    "amount": r"amounts?\b|prices?\b|totals?\b|counts?\b|numbers?\b",
+    "date": r"dates?\b|times?\b|deadline",
+    "path": r"paths?\b|files?\b|director|links?\b",
+}
 """How texts name one kind of information, whoever chose the words."""
 
+_KINDS = {kind: re.compile(rf"(?i)\b(?:{words})") for kind, words in _WORDS.items()}
 _WORD = re.compile(r"[a-zà-öø-ÿ]{4,}")
+
+
+def kinds_named(text: str) -> tuple[Kind, ...]:
+    """The kinds of information that a text names, in the order in which it names them.
+
+    >>> kinds_named("login state"), kinds_named("pages of a list"), kinds_named("the weather")
+    (('secret',), ('page',), ())
+    """
+    places = {kind: match.start() for kind, words in _KINDS.items() if (match := words.search(text))}
+    return tuple(sorted(places, key=lambda kind: places[kind]))
 
 
 def answers_kind(clause: str, kind: str) -> bool:
@@ -40,9 +55,8 @@ def answers_kind(clause: str, kind: str) -> bool:
     >>> answers_kind("Copy every seat number.", "seat numbers"), answers_kind("Name each guest.", "guests")
     (True, True)
     """
-    meant = {at for at, words in enumerate(_KINDS) if words.search(kind)}
-    if meant:
-        return any(_KINDS[at].search(clause) for at in meant)
+    if meant := kinds_named(kind):
+        return any(_KINDS[each].search(clause) for each in meant)
     named, wanted = ({word.removesuffix("s") for word in _WORD.findall(text.lower())} for text in (clause, kind))
     return not kind or bool(named & wanted)
 

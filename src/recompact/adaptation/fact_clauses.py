@@ -30,6 +30,9 @@ CLAUSES: Mapping[Kind, str] = {
     "page": "Record exactly which pages or parts of a list were read, how many there are, and which remain.",
     "result": "Keep the records that were retrieved, one by one, with every field that later work needs.",
     "done": "Record every action that was completed, each exactly once, with its arguments: it is done.",
+    "condition": "Keep every condition of the task exactly: who, since when, which ones; never widen or narrow a set.",
+    "open": "Keep every item that is still unresolved among the next steps, and never present it as done.",
+    "error": "Keep every error text exactly, with what caused it.",
 }
 UNALTERED = " Never alter, complete or reformat such a value."
 """What a clause adds where summaries had values other than those they were given."""
@@ -68,10 +71,38 @@ ENTRIES = Form(
         "page": "pages: exactly which pages or parts of a list were read, how many there are, and which remain.",
         "result": "records: the records that were retrieved, one by one, with every field that later work needs.",
         "done": "done: every action that was completed, each exactly once, with its arguments.",
+        "condition": (
+            "condition: every condition of the task exactly as it was put: who, since when, which ones; no set widened"
+            " or narrowed."
+        ),
+        "open": "open: every item that is still unresolved; none of them is written as done.",
+        "error": "error: every error text exactly, with what caused it.",
     },
     " The value as it was, never altered, completed or reformatted.",
 )
 """Each clause has the form of the line that is wanted: a small compressor may repeat an order without following it."""
+
+SPARING = Form(
+    {
+        "secret": "token: access tokens and passwords in use, with what they give access to.",
+        "identifier": "id: identifiers and addresses that later work refers to, with what they stand for.",
+        "path": "path: paths, file names and links in use, with what is there.",
+        "number": "number: counts, numbers and codes that later work depends on, with their meaning.",
+        "amount": "amount: amounts to the last digit, with what they belong to.",
+        "date": "date: dates and times, with what they belong to.",
+        "wording": "wording: names, titles and wordings that have to be used again.",
+        "interface": "call: names of the APIs and functions that were looked up, with their parameters.",
+        "page": "pages: which pages of a list were read, and how many there are.",
+        "result": "records: the rows that were retrieved, with the fields that later work needs.",
+        "done": "done: actions that were completed, with their arguments.",
+        "condition": "condition: the conditions of the task as it puts them: who, since when, which ones.",
+        "open": "open: what is not done yet.",
+        "error": "error: error texts, with what caused them.",
+    },
+    " The value as it was.",
+)
+"""Entries without absolutes: where room is short, a compressor that is told to keep everything of one kind writes so
+much of it that other things have to go."""
 
 _KEEPING = r"context|reference|data|state|fact|detail|information|knowledge|note"
 _WORK = (r"done\b|complete|finish|accomplish", r"progress|status|history|so far", _KEEPING)
@@ -87,7 +118,9 @@ def clause_of(kind: Kind, contradicted: int = 0, form: Form = ORDERS) -> str:
     return form.clauses[kind] + (form.unaltered if contradicted and kind not in AGAIN else "")
 
 
-ALL_CLAUSES = tuple(clause_of(kind, wrong, form) for form in (ORDERS, ENTRIES) for kind in CLAUSES for wrong in (0, 1))
+ALL_CLAUSES = tuple(
+    clause_of(kind, wrong, form) for form in (ORDERS, ENTRIES, SPARING) for kind in CLAUSES for wrong in (0, 1)
+)
 """Every sentence that can get into a prompt."""
 
 

@@ -13,10 +13,13 @@ from recompact.adaptation.selection import runs_of
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.forecast import forecast_draws
+from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_of
-from recompact.engine.collection import trajectory_unit
+from recompact.attribution.verify import verify
+from recompact.engine.collection import collect, trajectory_unit
 from recompact.engine.execution.executor import Unit
 from recompact.engine.study import Study
+from recompact.environments.protocol import Task
 from recompact.values.candidate import Candidate
 from recompact.values.outcome import BoundaryId
 from recompact.values.progress import Progress
@@ -54,6 +57,14 @@ async def inputs_of(study: Study) -> MethodInputs:
     async def causes(boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
         return (await bisect(study, boundaries)).causes.values()
 
+    async def collect_more(number: int) -> tuple[Task, ...]:
+        more = await study.add_tasks(number)
+        if more:
+            await collect(study)
+            settings = settings_of(study.store, study.config.verify)
+            await verify(replace(study, config=replace(study.config, verify=settings)))
+        return more
+
     def expected_draws() -> int:
         draws = forecast_draws(study.store, allocation_of(study.store, study.config.verify))
         return draws.done + draws.expected.units
@@ -72,5 +83,7 @@ async def inputs_of(study: Study) -> MethodInputs:
         run=run,
         select=select,
         bisect=causes,
+        collect_more=collect_more,
+        spare_tasks=0 if study.config.suite.tasks else len(await study.chosen_tasks()),
         expected_draws=expected_draws,
     )

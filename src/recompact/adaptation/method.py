@@ -79,6 +79,8 @@ class MethodInputs:
     run: RunEpisodes
     select: Callable[[Sequence[Candidate]], Awaitable[Candidate | None]]  # the best one; None if the original is
     bisect: Callable[[Sequence[BoundaryId]], Awaitable[Iterable[Cause]]]  # what had to be put back, by intervention
+    collect_more: Callable[[int], Awaitable[tuple[Task, ...]]]  # collects and verifies at most so many further tasks
+    spare_tasks: int  # how many further ones the config lets a method take
     expected_draws: Callable[[], int]  # how many continuations the config's allocation would make
 
     def boundaries(self) -> tuple[BoundaryView, ...]:
@@ -118,6 +120,7 @@ class Method:
     cites: str = "compaction"
     reasons: Callable[[Store], Mapping[str, Sequence[Reason]]] = lambda store: {}
     color: str | None = None  # in figures
+    tested: bool = False  # candidates rest on interventions: runs may refute them, but need not choose them
     reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
     training_runs: int = 0  # how often it runs every training task itself, for a forecast
     selections: int = 1  # that it takes, with the last one

@@ -22,7 +22,20 @@ from recompact.values.outcome import BoundaryId
 from recompact.values.trajectory import Action, Boundary
 
 Kind = Literal[
-    "secret", "identifier", "path", "number", "amount", "date", "wording", "interface", "page", "result", "done"
+    "secret",
+    "identifier",
+    "path",
+    "number",
+    "amount",
+    "date",
+    "wording",
+    "interface",
+    "page",
+    "result",
+    "done",
+    "condition",
+    "open",
+    "error",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NOUNS: Mapping[Kind, tuple[str, str]] = {
@@ -37,9 +50,12 @@ NOUNS: Mapping[Kind, tuple[str, str]] = {
     "page": ("page read again", "pages read again"),
     "result": ("result fetched again", "results fetched again"),
     "done": ("finished action done again", "finished actions done again"),
+    "condition": ("condition of the task", "conditions of the task"),
+    "open": ("open item", "open items"),
+    "error": ("error text", "error texts"),
 }
 AGAIN: frozenset[Kind] = frozenset({"page", "result", "done"})
-"""Kinds that show in what was done again, not in what is missing."""
+"""Kinds that show in what was done again, not in what is missing. The last three show in neither: no literal tells."""
 
 LONGEST = 60  # characters of a parameter's name; anything longer is not one
 
@@ -117,7 +133,7 @@ def missing_facts(view: BoundaryView, before: Sequence[Turn], rest: Sequence[Tur
     facts = _literal_facts(view.needed, used)
     more = _names_and_paths(boundary, used)
     facts |= {text: kind for text, kind in more.items() if not any(text in fact for fact in facts)}
-    again = _done_again(before, used, arms["POST"] or rest, tuple(facts))
+    again = repeated_work(before, used, arms["POST"] or rest, tuple(facts))
     missing = Counter([*facts.values(), *again.values()])
     foreign = Counter(_foreign(boundary))
     contradicted = {kind: min(missing[kind], foreign[kind]) for kind in KINDS if missing[kind] and foreign[kind]}
@@ -201,8 +217,8 @@ def _foreign(boundary: Boundary) -> Iterator[Kind]:
             yield kind_of(literal, secret=_secret(literal, texts))
 
 
-def _done_again(
-    before: Sequence[Turn], used: Sequence[Action], after: Sequence[Turn], facts: Sequence[str]
+def repeated_work(
+    before: Sequence[Turn], used: Sequence[Action], after: Sequence[Turn], facts: Sequence[str] = ()
 ) -> dict[str, Kind]:
     """Actions from before the compaction that POST did again and PRE did not, each once, with its kind.
 

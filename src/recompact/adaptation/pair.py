@@ -33,11 +33,7 @@ async def propose_from(
     """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
     if not evidence:
         return Proposal((), statement=nothing_retained(inputs.records))
-    questions = {entry.id: _question(entry, under) for entry in evidence}
-    records = await answers(
-        inputs, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
-    )
-    diagnoses = [Diagnosis.from_json(record) for record in records.values()]
+    diagnoses = await diagnose_boundaries(inputs, evidence, kind, under)
     counts = count_evidence(diagnoses)
     if not counts.diagnosed:
         return Proposal((), counts, _nothing_diagnosed(diagnoses, counts), unusable=counts.failed > 0)
@@ -52,6 +48,18 @@ async def propose_from(
     candidates = await draw_candidates(inputs, method, draw)
     statement = without_usable(candidates)
     return Proposal(candidates, counts, statement, unusable=bool(statement))
+
+
+async def diagnose_boundaries(
+    inputs: MethodInputs, evidence: Sequence[EvidenceText] | None = None, kind: str = DIAGNOSIS, under: str = ""
+) -> list[Diagnosis]:
+    """A diagnosis of each of these boundaries, or of the retained ones."""
+    chosen = boundary_evidence(inputs) if evidence is None else evidence
+    questions = {entry.id: _question(entry, under) for entry in chosen}
+    records = await answers(
+        inputs, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
+    )
+    return [Diagnosis.from_json(record) for record in records.values()]
 
 
 def boundary_evidence(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+from recompact.adaptation.checking import check
 from recompact.adaptation.method import Method
 from recompact.adaptation.pruning import prune
 from recompact.adaptation.selection import (
@@ -40,11 +41,14 @@ async def choose(
 ) -> tuple[tuple[Candidate, ...], Selection]:
     """Select by the rule that the config names: the candidates as they took part, and the selection.
 
-    A method that already selected along the way gets fresh runs: those that made a winner win would flatter it.
+    A method that already selected along the way gets fresh runs: those that made a winner win would flatter it. Runs
+    only check candidates that rest on tested causes, unless the config asks for a race.
     """
     under = f"{method.name}/" if method and method.reselects else ""
     if study.config.adapt.selection == "racing":
         return await race(study, candidates, under)
+    if method and method.tested:
+        return tuple(candidates), await check(study, candidates, under)
     return tuple(candidates), await select(study, candidates, under)
 
 

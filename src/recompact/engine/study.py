@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from random import Random
 from typing import Any, Protocol
 
 from recompact.agents.suite import AgentSuite
@@ -65,9 +66,23 @@ class Study:
             self.notices.listener = before
 
     async def tasks(self) -> tuple[Task, ...]:
-        """The tasks that the config chooses and that are not skipped, in the suite's order."""
-        skipped = self.store.metadata.skipped
-        return tuple(task for task in await self.chosen_tasks() if task.id not in skipped)
+        """The tasks that the config chooses and those that a method added, without those that are skipped."""
+        metadata = self.store.metadata
+        tasks = await self.chosen_tasks()
+        if metadata.added:
+            by_id = {task.id: task for task in await list_tasks(self.config, self.episodes)}
+            tasks += tuple(by_id[id] for id in metadata.added if id in by_id)
+        return tuple(task for task in tasks if task.id not in metadata.skipped)
+
+    async def add_tasks(self, number: int) -> tuple[Task, ...]:
+        """Take further tasks of the same split into the run, drawn by its seed, and return them."""
+        metadata = self.store.metadata
+        known = {task.id for task in await self.tasks()} | set(metadata.skipped)
+        spare = [task for task in await list_tasks(self.config, self.episodes) if task.id not in known]
+        more = Random(f"more tasks/{self.config.run.seed}/{len(known)}").sample(spare, min(number, len(spare)))
+        added = (*metadata.added, *(task.id for task in more))
+        self.store.set_metadata(replace(metadata, added=added))
+        return tuple(more)
 
     async def chosen_tasks(self) -> tuple[Task, ...]:
         """The tasks that the config chooses."""

@@ -216,6 +216,15 @@ class Selection:
     confirmed: tuple[Fit, ...] = ()
     notes: tuple[str, ...] = ()  # clauses that were dropped, candidates that left the race
     excluded_fresh: tuple[str, ...] = ()  # the same among the fresh runs, of the winner and the original
+    gain: tuple[float, float, float] | None = None  # of a checked candidate over the original, with its interval
+
+    @property
+    def verdict(self) -> str:
+        """What the runs say of a checked candidate; empty where a rule selected a winner by them."""
+        if self.gain is None:
+            return ""
+        _, low, high = self.gain
+        return "better" if low > 0 else "worse" if high < 0 else "cannot tell"
 
     @property
     def statement(self) -> str:
@@ -229,6 +238,8 @@ class Selection:
             return "The environment broke in every run on the fit tasks: nothing could be selected, the original stays."
         if not original.runs:
             return "No candidate was left to be run on the fit tasks: the original template is kept."
+        if self.gain is not None:
+            return self._checked
         if self.winner == ORIGINAL:
             return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
         if self.confirmed:
@@ -246,6 +257,19 @@ class Selection:
             f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
             " It was chosen by these runs, so they flatter it: what it gains, only unseen tasks show."
         )
+
+    @property
+    def _checked(self) -> str:
+        """What the runs say of a candidate that was taken for its tested causes."""
+        value, low, high = (100 * each for each in self.gain or (0, 0, 0))
+        runs = quantity({fit.name: fit for fit in self.fits}[ORIGINAL].runs, "run")
+        points = f"{value:+.1f} points ({low:+.1f} to {high:+.1f}) in {runs} each on training tasks that can be solved"
+        if self.winner == ORIGINAL:
+            return f"The candidate is worse than the original template, by {points}: the original stays."
+        taken = f"{self.winner} was taken, because its clauses rest on tested causes."
+        if self.verdict == "better":
+            return f"{taken} It is better than the original, by {points}."
+        return f"{taken} Whether it is better than the original, these runs cannot tell: {points}."
 
     @property
     def _exclusions(self) -> str:
@@ -273,4 +297,5 @@ class Selection:
             tuple(Fit(**fit) for fit in data.get("confirmed", ())),
             tuple(data.get("notes", ())),
             tuple(data.get("excluded_fresh", ())),
+            tuple(data["gain"]) if data.get("gain") else None,
         )

@@ -58,7 +58,7 @@ def test_the_planted_cause_is_found_whatever_it_is(data: st.DataObject, number: 
     given_ = Search("b", every, (), LOST_SUCCESS if success else LOST_STEPS, most=200)
     result, asked = play(given_, world)
     assert result.draws == len(asked)
-    assert (result.ending, result.cause.back) == ("found", cause)
+    assert (result.ending, result.pieces) == ("found", cause)
     assert result.closing.success == 1.0
     assert result.loss == ("success" if success else "steps")
 
@@ -73,7 +73,7 @@ def test_no_search_asks_for_more_than_it_may(number: int, lines: int, most: int)
 
 def test_a_loss_that_is_not_seen_again_has_no_cause() -> None:
     result, _ = play(Search("b", pieces(5), (), LOST_SUCCESS), lambda intervention: GOOD)
-    assert (result.ending, result.cause) == ("not seen again", Intervention())
+    assert (result.ending, result.pieces) == ("not seen again", frozenset())
 
 
 def test_a_compaction_whose_undoing_costs_success_helped() -> None:
@@ -90,13 +90,37 @@ def test_where_any_piece_would_do_none_is_the_cause() -> None:
 def test_a_false_sentence_is_found_by_taking_it_out() -> None:
     world = where(lambda i: "line 3" in i.out)
     result, _ = play(Search("b", pieces(4), pieces(5, "line"), LOST_SUCCESS), world)
-    assert (result.ending, result.cause.out) == ("found", frozenset({"line 3"}))
+    assert (result.ending, result.pieces) == ("found", frozenset({"line 3"}))
     assert result.placebo.outcomes
+
+
+@pytest.mark.parametrize("cause", ["line 2", "request 1"])
+def test_where_any_turn_would_do_the_summary_itself_is_searched(cause: str) -> None:
+    """The agent falls for a fresh summary only: any turn cures it, and so does mending what the summary says."""
+    request = Piece("request", 1, "Pay Ann.", 100)
+    lines = pieces(5, "line")
+    world = where(lambda i: bool(i.back - {"request 1"}) or cause in i.back | i.out)
+    result, _ = play(Search("b", pieces(6), lines, LOST_SUCCESS, statements=(*lines[:2], request)), world)
+    assert (result.ending, result.pieces) == ("found", frozenset({cause}))
+    assert result.placebo.success < result.closing.success
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000))
+def test_a_placebo_never_closes_what_a_named_cause_closes(seed: int) -> None:
+    lines = pieces(4, "line")
+    result, _ = play(Search("b", pieces(9), lines, LOST_SUCCESS, statements=lines[:2], most=60), coin(0.4, seed))
+    if result.ending == "found" and result.placebo.outcomes:
+        assert result.levels is not None
+        verdicts = [
+            SequentialTest(result.levels, error=0.1).decide(t.outcomes) for t in (result.closing, result.placebo)
+        ]
+        assert verdicts[0] == "closes" != verdicts[1]
 
 
 def test_where_nothing_closes_it_no_cause_is_named() -> None:
     result, _ = play(Search("b", pieces(4), pieces(5, "line"), LOST_SUCCESS), lambda i: BAD)
-    assert (result.ending, result.cause) == ("not closed by everything", Intervention())
+    assert (result.ending, result.pieces) == ("not closed by everything", frozenset())
 
 
 def test_a_piece_alone_needs_no_placebo() -> None:
@@ -109,14 +133,14 @@ def test_right_suspects_save_draws_and_wrong_ones_change_no_cause() -> None:
     plain, _ = play(Search("b", pieces(14), (), LOST_SUCCESS), world)
     right, _ = play(Search("b", pieces(14), (), LOST_SUCCESS, suspects=("turn 2",)), world)
     wrong, _ = play(Search("b", pieces(14), (), LOST_SUCCESS, suspects=("turn 9", "no such piece")), world)
-    assert plain.cause == right.cause == wrong.cause == Intervention(frozenset({"turn 2"}))
+    assert plain.pieces == right.pieces == wrong.pieces == {"turn 2"}
     assert right.draws < plain.draws
 
 
 def test_copies_are_one_draw_for_each_context() -> None:
     world = where(lambda i: "turn 2" in i.back)
     result, asked = play(Search("b", pieces(8), (), LOST_SUCCESS, copies=True), world)
-    assert result.cause.back == {"turn 2"}
+    assert result.pieces == {"turn 2"}
     assert len(asked) == len(set(asked))
 
 

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from recompact.attribution.agenda import LeftOut
 from recompact.attribution.bisection.cause import Cause, cause_of, write_cause
-from recompact.attribution.bisection.pieces import Intervention, Piece, added_lines, context_with, dropped_pieces
+from recompact.attribution.bisection.pieces import (
+    Intervention,
+    Piece,
+    added_lines,
+    context_with,
+    dropped_pieces,
+    statements_in,
+)
 from recompact.attribution.bisection.search import Conversation, Result, Search, search
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.determinism import copied_arms
@@ -110,17 +117,20 @@ async def _bisect(
     for id in boundaries:
         boundary = read_boundary(store, id.unit, id.index)
         pieces, lines = dropped_pieces(boundary, study.count), added_lines(boundary, study.count)
+        said = statements_in(boundary, lines, tasks[id.unit].text, study.count)
         given = Search(
             str(id),
             pieces,
             lines,
             known[id],
             Thresholds(settings.hazard, settings.burden),
+            statements=said,
             suspects=suspects_in(store, id, boundary, pieces),
             most=most,
             copies=all((id, arm) in copied for arm in ARMS),
         )
-        agenda.begin(_Course(id, tasks[id.unit], boundary, pieces, lines, search(given)), recorded.get(id, {}))
+        others = tuple({piece.name: piece for piece in (*lines, *said)}.values())
+        agenda.begin(_Course(id, tasks[id.unit], boundary, pieces, others, search(given)), recorded.get(id, {}))
     await run_agenda(agenda, study.executor, places(study), study.progress)
     return agenda.causes
 
@@ -148,7 +158,7 @@ class _Course:
     task: Task
     boundary: Boundary
     pieces: tuple[Piece, ...]
-    lines: tuple[Piece, ...]
+    others: tuple[Piece, ...]  # lines of the summary, and the request
     conversation: Conversation
     numbers: Counter[Intervention] = field(default_factory=Counter)
 
@@ -204,14 +214,14 @@ class _Agenda:
         return bisection_unit(course.task.id, course.boundary.index, asked, number)
 
     def _end(self, course: _Course, result: Result) -> None:
-        cause = cause_of(course.id, result, course.pieces, course.lines)
+        cause = cause_of(course.id, result, course.pieces, course.others)
         write_cause(self.study.store, cause)
         self.causes[course.id] = cause
         self.study.progress.note(f"{course.id}: {cause.sentence()}")
 
     def _unit(self, course: _Course, asked: Intervention, name: str) -> Unit[Trajectory]:
         study, task, boundary = self.study, course.task, course.boundary
-        context = context_with(boundary, (*course.pieces, *course.lines), asked, study.count)
+        context = context_with(boundary, (*course.pieces, *course.others), asked, study.count)
 
         async def play(calls: UnitCalls) -> Trajectory:
             try:

@@ -100,13 +100,21 @@ class Cause:
         """Whether the cause is a statement of the summary, and not something that it lacks."""
         return any(piece.kind == "line" for piece in self.pieces)
 
+    @property
+    def change(self) -> str:
+        """What was done with the pieces."""
+        if not self.taken_out:
+            return "putting back"
+        return "taking out" if all(piece.kind == "line" for piece in self.pieces) else "changing"
+
     def sentence(self) -> str:
         """What may be said, with its numbers."""
         if not self.known:
             return _NO_CAUSE[self.ending]
-        what = "taking out" if self.taken_out else "putting back"
+        what = self.change
         pieces = quantity(len(self.pieces), "piece")
-        size = "" if self.taken_out else f" ({self.tokens:,} of {self.dropped_tokens:,} dropped tokens)"
+        restated = any(piece.kind == "request" for piece in self.pieces)
+        size = "" if self.taken_out or restated else f" ({self.tokens:,} of {self.dropped_tokens:,} dropped tokens)"
         placebo = f"; with a placebo of that size, {self.placebo.words(self.loss)}" if self.placebo.draws else ""
         return (
             f"{what} {pieces}{size} closes the loss: {self.closing.words(self.loss)} with"
@@ -158,15 +166,14 @@ _NO_CAUSE: Mapping[Ending, str] = {
 }
 
 
-def cause_of(boundary: BoundaryId, result: Result, pieces: Sequence[Piece], lines: Sequence[Piece]) -> Cause:
-    """The record of what a search found."""
-    names = result.cause.out or result.cause.back
+def cause_of(boundary: BoundaryId, result: Result, pieces: Sequence[Piece], others: Sequence[Piece]) -> Cause:
+    """The record of what a search found; `others` are lines of the summary and the request."""
     return Cause(
         boundary,
         result.ending,
         result.loss,
         result.draws,
-        tuple(CausePiece.of(piece) for piece in (*pieces, *lines) if piece.name in names),
+        tuple(CausePiece.of(piece) for piece in (*pieces, *others) if piece.name in result.pieces),
         len(pieces),
         sum(piece.tokens for piece in pieces),
         Draws.of(result.post),

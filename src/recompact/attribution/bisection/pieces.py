@@ -1,7 +1,7 @@
 """What a compaction dropped, cut into pieces that can be put back, and the context after it with some of them back.
 
 A piece is an entry of the previous summary that the new one lacks, or a whole dropped turn. A line that the new summary
-added is a piece as well: one that can be taken out.
+added is a piece as well: one that can be taken out. So is the request itself, which a summary may retell wrongly.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-from recompact.attribution.divergence import consumed_turns
+from recompact.attribution.divergence import consumed_turns, literals, occurs, visible_text
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.template import Section, parse_sections, render_sections
 from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import Boundary
 
-PieceKind = Literal["entry", "turn", "line"]
+PieceKind = Literal["entry", "turn", "line", "request"]
 
 _EMPTY = re.compile(r"(?i)[\W_]*(?:none|n/a|nothing)?[\W_]*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -26,7 +26,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece: an entry of the previous summary, a dropped turn, or a line that the new summary added.
+    """One piece: an entry of the previous summary, a dropped turn, a line that the new summary added, or the request.
 
     `number` counts pieces of its kind in the order in which they stood, from 1. `heading` is the section of an entry or
     a line in its normal form (`## Goal`), and empty for a turn.
@@ -50,6 +50,13 @@ class Intervention:
 
     back: frozenset[str] = frozenset()
     out: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(names: Iterable[str]) -> Intervention:
+        """Lines are taken out, and everything else is put back."""
+        every = frozenset(names)
+        out = frozenset(name for name in every if name.startswith("line "))
+        return Intervention(every - out, out)
 
     @property
     def key(self) -> str:
@@ -83,6 +90,19 @@ def added_lines(boundary: Boundary, count: TokenCounter) -> tuple[Piece, ...]:
     new = boundary.post.summary.text if boundary.post.summary else ""
     old = boundary.pre.summary.text if boundary.pre.summary else ""
     return tuple(_absent_entries("line", new, old, count))
+
+
+def statements_in(boundary: Boundary, lines: Iterable[Piece], request: str, count: TokenCounter) -> tuple[Piece, ...]:
+    """What the summary says of its own accord: added lines with no literal of what it was written from, and the request
+    in its own words, where the summary does not have it. These are taken out, or put in, with no turn put back."""
+    summary = boundary.post.summary.text if boundary.post.summary else ""
+    source = visible_text(boundary.pre)
+    own = [line for line in lines if not any(occurs(literal, source) for literal in literals(line.text))]
+    if not summary or not request.strip() or _normal(request) in _normal(summary):
+        return tuple(own)
+    sections = parse_sections(summary)
+    heading = next((section.name for section in sections if section.level), "")
+    return (*own, Piece("request", 1, request, count(request), heading))
 
 
 def context_with(

@@ -6,7 +6,7 @@ It draws from nothing random, so that a search that was stopped repeats itself f
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
@@ -63,7 +63,7 @@ class Result:
     ending: Ending
     loss: Loss
     draws: int
-    cause: Intervention = NOTHING
+    pieces: frozenset[str] = frozenset()  # of the cause, by name
     post: Trial = NO_TRIAL
     whole: Trial = NO_TRIAL
     closing: Trial = NO_TRIAL
@@ -75,8 +75,9 @@ class Result:
 class Search:
     """What a search is given: the pieces, the lines that can be taken out, and the draws that verification made.
 
-    `suspects` are names of pieces that somebody holds responsible: they are tried first. `most` is how many
-    continuations the search may ask for. `copies` says that draws of one context repeat each other.
+    `statements` are what the summary says of its own accord, and the request that it may retell wrongly. `suspects` are
+    names of pieces that somebody holds responsible: they are tried first. `most` is how many continuations the search
+    may ask for. `copies` says that draws of one context repeat each other.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Search:
     lines: tuple[Piece, ...]
     verified: Outcomes
     thresholds: Thresholds = field(default_factory=Thresholds)
+    statements: tuple[Piece, ...] = ()
     suspects: tuple[str, ...] = ()
     most: int = 40
     copies: bool = False
@@ -102,6 +104,10 @@ class Search:
 
 Conversation = Generator[Intervention, Outcome, Result]
 """Asks for a continuation after an intervention, and is sent its outcome."""
+
+
+Change = Callable[[Sequence[str]], Intervention]
+"""What is done with pieces, by their names: they are put back, or taken out."""
 
 
 class _OutOfDraws(Exception):
@@ -143,6 +149,32 @@ def search(given: Search) -> Conversation:
 
 
 def _search(given: Search, state: _State) -> Conversation:
+    """First what was dropped. Where no part of that is the cause, what the summary says instead."""
+    result = yield from _search_dropped(given, state)
+    if result.ending in _NOT_DROPPED and result.levels is not None and given.statements:
+        said = yield from _search_statements(given, state, result.levels)
+        return said if said.ending == "found" else result
+    return result
+
+
+_NOT_DROPPED: tuple[Ending, ...] = ("placebo closes it", "no small part", "not closed by everything")
+"""Endings that leave the summary's own words as the cause. Turns that are put back can close a loss whatever they say,
+since the agent then no longer goes by a fresh summary: the placebo shows it."""
+
+
+def _search_statements(given: Search, state: _State, levels: Levels) -> Conversation:
+    """What the summary says of its own accord is taken out, and the request put in, with nothing else put back."""
+    result = Result("no small part", given.loss, 0, levels=levels)
+    names = [piece.name for piece in reversed(given.statements)]
+    if (yield from _closes(given, state, levels, Intervention.of(names))) != "closes":
+        return result
+    cause = yield from _narrow(given, state, levels, names, Intervention.of)
+    requests = [piece for piece in given.statements if piece.kind == "request"]
+    summary = [piece for piece in (*given.pieces, *given.lines, *requests) if piece.kind != "turn"]
+    return (yield from _prove(given, state, result, cause, Intervention.of, summary))
+
+
+def _search_dropped(given: Search, state: _State) -> Conversation:
     result = Result("not seen again", given.loss, 0)
     post, whole = yield from _compare(given, state)
     before = [*given.verified.pre.values()]
@@ -154,21 +186,26 @@ def _search(given: Search, state: _State) -> Conversation:
         levels = levels_of(given.loss, [*before, *whole.outcomes], after)
         if levels is None:
             return result
-        cause = yield from _narrow(given, state, levels, _in_order(given), NOTHING, "back")
-        return (yield from _prove(given, state, replace(result, levels=levels), cause, given.pieces))
+        cause = yield from _narrow(given, state, levels, _in_order(given), Intervention.of)
+        result = replace(result, levels=levels)
+        return (yield from _prove(given, state, result, cause, Intervention.of, given.pieces))
     if _gap(given.loss, Trial(NOTHING, tuple(before)), post) < _gap_needed(given) - 1e-9:
         return result
     # With everything back the loss is still there: a sentence of the summary may be what does the harm.
     result = replace(result, ending="not closed by everything")
     levels = levels_of(given.loss, before, [*after, *whole.outcomes])
     if levels is None or not given.lines:
-        return result
+        return replace(result, levels=levels)
     every = replace(given.whole, out=frozenset(line.name for line in given.lines))
     if (yield from _closes(given, state, levels, every)) != "closes":
         return replace(result, levels=levels)
     newest = [line.name for line in reversed(given.lines)]
-    cause = yield from _narrow(given, state, levels, newest, given.whole, "out")
-    return (yield from _prove(given, state, replace(result, levels=levels), cause, given.lines))
+
+    def taken_out(names: Sequence[str]) -> Intervention:
+        return replace(given.whole, out=frozenset(names))
+
+    cause = yield from _narrow(given, state, levels, newest, taken_out)
+    return (yield from _prove(given, state, replace(result, levels=levels), cause, taken_out, given.lines))
 
 
 def _compare(given: Search, state: _State) -> Generator[Intervention, Outcome, tuple[Trial, Trial]]:
@@ -200,16 +237,16 @@ def _in_order(given: Search) -> list[str]:
 
 
 def _narrow(
-    given: Search, state: _State, levels: Levels, order: Sequence[str], base: Intervention, side: Literal["back", "out"]
-) -> Generator[Intervention, Outcome, Intervention | None]:
-    """The smallest intervention that closes the loss, by binary search for the shortest closing beginning of `order`.
+    given: Search,
+    state: _State,
+    levels: Levels,
+    order: Sequence[str],
+    intervention: Change,
+) -> Generator[Intervention, Outcome, Sequence[str] | None]:
+    """The fewest pieces that close the loss, by binary search for the shortest closing beginning of `order`.
 
     Its last piece is needed. Where that does not suffice alone, the search goes on among the pieces before it.
     """
-
-    def intervention(names: Sequence[str]) -> Intervention:
-        return replace(base, **{side: frozenset(names)})
-
     kept: list[str] = []
     end = len(order)
     probe = len([name for name in order[: len(given.suspects)] if name in given.suspects])
@@ -224,7 +261,7 @@ def _narrow(
         kept.append(order[high - 1])
         end = high - 1
         if end == 0 or (yield from _closes(given, state, levels, intervention(kept))) == "closes":
-            return intervention(kept)
+            return kept
     return None
 
 
@@ -239,23 +276,26 @@ def _closes(
 
 
 def _prove(
-    given: Search, state: _State, result: Result, cause: Intervention | None, pieces: Sequence[Piece]
+    given: Search,
+    state: _State,
+    result: Result,
+    names: Sequence[str] | None,
+    intervention: Change,
+    pieces: Sequence[Piece],
 ) -> Conversation:
     """The cause on fresh draws, under a stricter limit, and a placebo of the same size, which must not close it."""
-    if cause is None:
+    if names is None:
         return replace(result, ending="no small part")
     levels = result.levels
     assert levels is not None
-    result = replace(result, cause=cause)
-    decision, closing = yield from _fresh(given, state, levels, cause)
+    result = replace(result, pieces=frozenset(names))
+    decision, closing = yield from _fresh(given, state, levels, intervention(names))
     if decision != "closes":
         return replace(result, ending="not confirmed", closing=closing)
-    side: Literal["back", "out"] = "out" if cause.out else "back"
-    chosen: frozenset[str] = getattr(cause, side)
-    others = placebo_for(chosen, pieces, f"placebo/{given.name}")
+    others = placebo_for(names, pieces, f"placebo/{given.name}")
     if not others:
         return replace(result, ending="found", closing=closing)
-    decision, placebo = yield from _fresh(given, state, levels, replace(cause, **{side: others}))
+    decision, placebo = yield from _fresh(given, state, levels, intervention(sorted(others)))
     ending: Ending = "placebo closes it" if decision == "closes" else "found"
     return replace(result, ending=ending, closing=closing, placebo=placebo)
 

@@ -8,6 +8,8 @@ from typing import Any, Self
 
 from recompact.engine.rollout import OBSERVATION_TOKENS
 
+_LISTS = ("arm_order", "skipped", "added", "simulated", "suite_changes")
+
 
 @dataclass(frozen=True)
 class RunMetadata:
@@ -27,6 +29,7 @@ class RunMetadata:
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
+    added: tuple[str, ...] = ()  # training tasks that a method took in besides those that the config chooses
     simulated: tuple[str, ...] = ()  # the models that are simulated, by the names that the config gives them
     results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, relative to the run file's
     planned: Mapping[str, Any] = field(default_factory=dict)  # the stage that last did something: see `plan`
@@ -36,7 +39,7 @@ class RunMetadata:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         names = {each.name for each in fields(cls)} - {"others"}
         values = {key: value for key, value in data.items() if key in names}
-        for key in ("arm_order", "skipped", "simulated", "suite_changes"):
+        for key in _LISTS:
             if key in values:
                 values[key] = tuple(values[key])
         return cls(**values, others={key: value for key, value in data.items() if key not in names})
@@ -44,7 +47,7 @@ class RunMetadata:
     def to_json(self) -> dict[str, Any]:
         """As the file has it: by key, without empty fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "others"}
-        values |= {key: list(getattr(self, key)) for key in ("arm_order", "skipped", "simulated", "suite_changes")}
+        values |= {key: list(getattr(self, key)) for key in _LISTS}
         return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})} | dict(
             self.others
         )
