@@ -10,6 +10,8 @@ from recompact.engine.config import AdaptConfig
 from recompact.values.progress import SILENT
 from recompact.values.template import default_template
 
+_CALLS = ("complete", "optimizer", "run", "select", "bisect", "collect_more", "expected_draws")
+
 
 def method_inputs(**given: Any) -> MethodInputs:
     """Inputs with these fields; whatever else a method may have done fails the test."""
@@ -22,7 +24,8 @@ def method_inputs(**given: Any) -> MethodInputs:
         "seed": 0,
         "count": len,
         "progress": SILENT,
-        **{name: _unexpected(name) for name in ("complete", "optimizer", "run", "select", "bisect", "expected_draws")},
+        "spare_tasks": 0,
+        **{name: _unexpected(name) for name in _CALLS},
     }
     return MethodInputs(**{**fields, **given})
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from recompact.adaptation.missing_facts import Kind, kind_of, repeated_work
 from recompact.attribution.bisection.cause import Cause, CausePiece
-from recompact.attribution.bisection.pieces import Piece, added_lines, dropped_pieces, statements_in
+from recompact.attribution.bisection.pieces import Piece, dropped_pieces
 from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.values.chat import canonical
 from recompact.values.masking import mask_secrets
@@ -60,8 +60,11 @@ def kinds_of(cause: Cause, boundary: Boundary, trials: Trials) -> tuple[Kind, ..
     return tuple(kind for kind, _ in kinds.most_common())
 
 
-def lost_kinds(boundary: Boundary, request: str, count: TokenCounter) -> frozenset[Kind]:
-    """The kinds of what a compaction lost, by form alone: pieces most of whose literals are gone, and statements."""
+def lost_kinds(boundary: Boundary, count: TokenCounter) -> frozenset[Kind]:
+    """The kinds of what a compaction lost, by form alone: of pieces most of whose literals are gone.
+
+    No form tells a false statement from a true one, so conditions and open work are never among them.
+    """
     visible = visible_text(boundary.post)
     kinds: set[Kind] = set()
     for piece in dropped_pieces(boundary, count):
@@ -69,11 +72,6 @@ def lost_kinds(boundary: Boundary, request: str, count: TokenCounter) -> frozens
         gone = [fact for fact in facts if not occurs(fact, visible)]
         if facts and len(gone) >= LOST * len(facts):
             kinds.update(_record_kinds(piece) or _literal_kinds(gone, piece.text))
-    for piece in statements_in(boundary, added_lines(boundary, count), request, count):
-        if piece.kind == "request":
-            kinds.add("condition")
-        elif not _GOAL.search(piece.heading):
-            kinds.add("open")
     return frozenset(kinds)
 
 

@@ -32,7 +32,6 @@ from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_
 from recompact.attribution.bisection.pieces import dropped_pieces
 from recompact.attribution.divergence import consumed_texts
 from recompact.attribution.judgement import read_verdicts
-from recompact.engine.collection import unit_of
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
@@ -167,8 +166,9 @@ def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -
 
 
 async def find_tested(inputs: MethodInputs) -> Known:
-    """The causes that interventions show."""
-    return await _bisected(inputs, [verdict.id for verdict in read_verdicts(inputs.records).retained])
+    """The causes that interventions show; the compactions that cost success are searched first."""
+    ids = [verdict.id for verdict in read_verdicts(inputs.records).retained]
+    return await _bisected(inputs, sorted(ids, key=lambda id: _loss(inputs, id) != "success"))
 
 
 async def find_in_random(inputs: MethodInputs) -> Known:
@@ -270,15 +270,12 @@ def weigh_kinds(known: Known, settings: Settings) -> tuple[KindOfCause, ...]:
 
 
 def common_kinds(inputs: MethodInputs, kinds: Sequence[Kind]) -> frozenset[Kind]:
-    """Those of the kinds that harmless compactions lose as often as harmful ones do."""
-    verification = read_verdicts(inputs.records)
-    requests = {unit_of(task): task.text for task in inputs.tasks}
+    """Those of the kinds that harmless compactions lose as often as harmful ones do, as far as a form tells."""
     losses: dict[bool, list[frozenset[Kind]]] = {True: [], False: []}
-    for verdict in verification.examined:
-        lost = lost_kinds(_boundary(inputs, verdict.id), requests.get(verdict.id.unit, ""), inputs.count)
-        losses[verdict.retained].append(lost)
-    shares = {harmful: _shares(each) for harmful, each in losses.items()}
-    return frozenset(kind for kind in kinds if losses[False] and shares[True][kind] <= shares[False][kind])
+    for verdict in read_verdicts(inputs.records).examined:
+        losses[verdict.retained].append(lost_kinds(_boundary(inputs, verdict.id), inputs.count))
+    harmful, harmless = _shares(losses[True]), _shares(losses[False])
+    return frozenset(kind for kind in kinds if harmless[kind] and harmful[kind] <= harmless[kind])
 
 
 def _shares(losses: Sequence[frozenset[Kind]]) -> Mapping[Kind, float]:

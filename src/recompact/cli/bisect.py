@@ -137,7 +137,7 @@ def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None
                 "compactions": len(causes),
                 "found": len(known),
                 "continuations": sum(cause.draws for cause in causes.values()),
-                "causes": [_cause_json(cause) for cause in causes.values()],
+                "causes": [cause_json(cause) for cause in causes.values()],
                 "passed_over": list(map(str, bisection.passed_over)),
             }
         )
@@ -145,7 +145,7 @@ def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None
     if not causes:
         say(f"No compaction of {path} was found to be harmful, so there is no cause to look for.")
     for cause in causes.values():
-        _print_cause(cause, full)
+        print_cause(cause, full)
     if len(causes) > 1:
         say(
             f"\nA cause was found at {len(known)} of {quantity(len(causes), 'compaction')}, with"
@@ -159,11 +159,11 @@ def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None
         )
 
 
-def _cause_json(cause: Cause) -> dict[str, Any]:
+def cause_json(cause: Cause) -> dict[str, Any]:
     return {**cause.to_json(), "boundary": str(cause.boundary), "sentence": cause.sentence()}
 
 
-def _print_cause(cause: Cause, full: bool) -> None:
+def print_cause(cause: Cause, full: bool) -> None:
     lost = "success lost" if cause.loss == "success" else "steps added"
     say(f"\n{cause.boundary}  ({lost}; {quantity(cause.draws, 'continuation')})")
     sentence = cause.sentence()

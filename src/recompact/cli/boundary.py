@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
+from recompact.attribution.bisection.cause import read_causes
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.records import boundary_named
 from recompact.attribution.verifiable import refuse_without_effects
+from recompact.cli.bisect import cause_json, print_cause
 from recompact.cli.console import console, json_option, print_json
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
-from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of, diagnoses_of
+from recompact.errors import InputError
+from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of, cause_view, diagnoses_of
 from recompact.presentation.report.terminal import print_case
+from recompact.values.texts import command_line
 
 
 @click.command(name="boundary")
@@ -21,8 +25,9 @@ from recompact.presentation.report.terminal import print_case
 @click.argument("id")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--full", is_flag=True, help="Show long texts in full.")
+@click.option("--cause", "only_cause", is_flag=True, help="Show only what would have saved it, as `bisect` found it.")
 @json_option
-def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> None:
+def command(run: str, id: str, directory: Path, full: bool, only_cause: bool, as_json: bool) -> None:
     """Show one boundary of a run: the contexts before and after, what was dropped, and what the agent did then.
 
     ID is task#t, as `recompact boundaries` lists it, such as pocket-train-007#2.
@@ -32,8 +37,16 @@ def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> No
         named = boundary_named(store, id)
         view = boundary_view(store, named)
         simulated = is_simulated(store)
-        diagnosis = diagnoses_of(store).get(named)
-    if as_json:
-        print_json({"simulated": simulated, **view.to_json()})
+        diagnosis, cause = diagnoses_of(store).get(named), read_causes(store).get(named)
+        limits = FULL if full else TERMINAL
+        shown = cause_view(store, cause, limits)
+    if only_cause:
+        if cause is None:
+            again = command_line("bisect", store.path, str(named))
+            raise InputError(f"nobody has searched for the cause of {named} yet: {again} does")
+        print_json(cause_json(cause)) if as_json else print_cause(cause, full)
         return
-    print_case(console(), case_of(view, FULL if full else TERMINAL, diagnosis), simulated)
+    if as_json:
+        print_json({"simulated": simulated, **view.to_json(), "cause": cause_json(cause) if cause else None})
+        return
+    print_case(console(), case_of(view, limits, diagnosis, cause=shown), simulated)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from recompact.attribution.agenda import LeftOut
-from recompact.attribution.bisection.cause import Cause, cause_of, write_cause
+from recompact.attribution.bisection.cause import Cause, cause_of, read_causes, write_cause
 from recompact.attribution.bisection.pieces import (
     Intervention,
     Piece,
@@ -36,11 +36,12 @@ from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.models.journal import UnitCalls
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcome
+from recompact.values.texts import quantity
 from recompact.values.trajectory import Boundary, Score, Trajectory
 
 PHASE = "bisect"
 SHARE = 0.5  # of the verification's continuations: what all searches together may use
-FEWEST, MOST = 12, 40  # continuations of one search
+FEWEST, MOST = 20, 40  # continuations of one search; it takes some 18 on average
 _LONGEST_KEY = 60
 
 
@@ -65,8 +66,8 @@ class Allowance:
 def allowance(boundaries: Iterable[BoundaryId], continuations: int, share: float = SHARE) -> Allowance:
     """Divide a share of the verification's continuations among these boundaries, the most harmful first.
 
-    >>> [allowance([BoundaryId("collect/a", n) for n in range(3)], total).each for total in (60, 600)]
-    [15, 40]
+    >>> [allowance([BoundaryId("collect/a", n) for n in range(3)], total).each for total in (150, 600)]
+    [25, 40]
     """
     every, total = tuple(boundaries), int(continuations * share)
     number = min(len(every), max(1, total // FEWEST)) if every else 0
@@ -74,13 +75,17 @@ def allowance(boundaries: Iterable[BoundaryId], continuations: int, share: float
     return Allowance(every[:number], each, max(total, number * each), every[number:])
 
 
-def allowed_for(store: Store, boundaries: Iterable[BoundaryId], share: float, most: int | None) -> Allowance:
-    """What searches at these boundaries may use; `most` says how many continuations each, whatever the share."""
+def allowed_for(
+    store: Store, boundaries: Iterable[BoundaryId], share: float, most: int | None, spent: int = 0
+) -> Allowance:
+    """What searches at these boundaries may use; `most` says how many continuations each, whatever the share. `spent`
+    are those that the share has paid for already."""
     known = outcomes_in(store).outcomes
     wanted = [id for id in boundaries if id in known and known[id].pre and known[id].post]
     if most:
         return Allowance(tuple(wanted), most, most * len(wanted))
-    return allowance(wanted, sum(len(known[id].of(arm)) for id in known for arm in ARMS), share)
+    continuations = sum(len(known[id].of(arm)) for id in known for arm in ARMS)
+    return allowance(wanted, max(0, continuations - int(spent / share)), share)
 
 
 async def bisect(
@@ -89,21 +94,26 @@ async def bisect(
     """Search for the cause at each of these boundaries, the most harmful first.
 
     All searches together use at most a `share` of the verification's continuations; `most` says instead how many one
-    search may use. What easy searches leave over goes to those that ran out.
+    search may use. What easy searches leave over goes to those that ran out. A cause on record is kept.
     """
-    allowed = allowed_for(study.store, boundaries, share, most)
+    wanted = tuple(boundaries)
+    causes = {id: cause for id, cause in read_causes(study.store).items() if id in wanted and cause.known}
+    allowed = allowed_for(study.store, (id for id in wanted if id not in causes), share, most, _draws_of(causes))
     tasks = {collected_unit(task): task for task in await study.tasks()}
     study.progress.stage(PHASE, None, 0)
-    causes: dict[BoundaryId, Cause] = {}
-    left, each = allowed.boundaries, allowed.each
+    left, each, before = allowed.boundaries, allowed.each, _draws_of(causes)
     while left:
         causes |= await _bisect(study, tasks, left, each)
         left = tuple(id for id in left if id in causes and causes[id].ending == "out of draws")
-        spare = allowed.total - sum(cause.draws for cause in causes.values())
+        spare = allowed.total - (_draws_of(causes) - before)
         if most or not left or each >= MOST or spare < len(left):
             break
         each = min(MOST, each + spare // len(left))
-    return Bisection({id: causes[id] for id in allowed.boundaries if id in causes}, allowed.passed_over)
+    return Bisection({id: causes[id] for id in wanted if id in causes}, allowed.passed_over)
+
+
+def _draws_of(causes: Mapping[BoundaryId, Cause]) -> int:
+    return sum(cause.draws for cause in causes.values())
 
 
 async def _bisect(
@@ -161,6 +171,7 @@ class _Course:
     others: tuple[Piece, ...]  # lines of the summary, and the request
     conversation: Conversation
     numbers: Counter[Intervention] = field(default_factory=Counter)
+    fewest: int | None = None  # pieces that were tried together
 
 
 @dataclass
@@ -203,10 +214,18 @@ class _Agenda:
         except StopIteration as ended:
             self._end(course, ended.value)
         else:
+            self._say_narrowed(course, asked)
             self._due.append((course, asked, self._name(course, asked)))
 
     def fail(self, unit: Unit[Trajectory]) -> None:
         self._running.pop(unit.name).conversation.close()
+
+    def _say_narrowed(self, course: _Course, asked: Intervention) -> None:
+        """Tell a waiting person that fewer pieces are tried than before."""
+        size, every = len(asked.back), len(course.pieces)
+        if 0 < size < (course.fewest or every):
+            course.fewest = size
+            self.study.progress.note(f"{course.id}: trying {size} of {quantity(every, 'piece')}")
 
     def _name(self, course: _Course, asked: Intervention) -> str:
         number = course.numbers[asked]

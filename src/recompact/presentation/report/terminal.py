@@ -63,6 +63,11 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
     out.print(_facts(case.facts))
     for note in case.notes:
         out.print(text(note, "yellow"))
+    if case.cause:
+        out.print(text(f"By intervention: {case.cause.sentence}", "bold green"))
+        for block in case.cause.pieces:
+            out.print(text(f"  {block.title}:", "green"))
+            out.print(*(Text("  | ", "dim") + _pieces(each.pieces) for each in block.lines), sep="\n")
     for cause in case.diagnosis.causes if case.diagnosis else ():
         out.print(text(f"Diagnosis: {cause.mechanism} ({cause.kind}). {cause.explanation}", "cyan"))
     pre, post = case.verdict.row.pre_tokens, case.verdict.row.post_tokens

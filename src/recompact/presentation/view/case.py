@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from recompact.attribution.bisection.cause import read_causes
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import compressor_calls, count_calls
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.cases import PAGE, Case, case_of, diagnoses_of
+from recompact.presentation.report.content.cases import PAGE, Case, case_of, cause_view, diagnoses_of
 from recompact.presentation.view.calls import CallView, list_calls
 from recompact.presentation.view.citations import Citations, citations_of
 from recompact.presentation.view.runs import RunLine
@@ -62,7 +63,7 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
     place = order.index(id) if id in order else -1
     return CasePage(
         line=line,
-        case=case_of(view, LIMITS, diagnosis, "case"),
+        case=case_of(view, LIMITS, diagnosis, "case", cause_view(store, read_causes(store).get(id), LIMITS)),
         clauses=_clauses(store, id),
         citations=citations,
         calls=tuple(_calls(store, view, citations.unit)),

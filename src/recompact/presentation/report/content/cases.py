@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recompact.adaptation.diagnosis import Diagnosis
+from recompact.attribution.bisection.bisect import PHASE as BISECTION, bisection_unit
+from recompact.attribution.bisection.cause import Cause, read_causes
+from recompact.attribution.bisection.pieces import Intervention
 from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair, boundary_view
 from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
 from recompact.attribution.judgement import Verification
 from recompact.attribution.legend import entry_of, why
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import outcome
@@ -104,6 +109,15 @@ class PairView:
 
 
 @dataclass(frozen=True)
+class CauseView:
+    """What bisecting showed: the sentence, the pieces that would have saved it, and what the agent did with them."""
+
+    sentence: str
+    pieces: tuple[Block, ...]
+    closing: ContinuationView | None
+
+
+@dataclass(frozen=True)
 class Case:
     """One boundary in full. `needed` are the dropped facts that mattered, `literals` the others that were dropped."""
 
@@ -123,6 +137,7 @@ class Case:
     pairs: tuple[PairView, ...]
     others: tuple[Block, ...]
     diagnosis: Diagnosis | None
+    cause: CauseView | None = None
 
     @property
     def id(self) -> BoundaryId:
@@ -146,10 +161,16 @@ class Case:
 def worst_cases(store: Store, verification: Verification, top: int, prefix: str) -> tuple[Case, ...]:
     """The most harmful boundaries in full, or the three with the largest effects where none is harmful; anchors begin
     with `prefix`."""
-    diagnoses = diagnoses_of(store)
+    diagnoses, causes = diagnoses_of(store), read_causes(store)
     chosen = verification.most_harmful[:top] or verification.examined[: min(3, top)]
     return tuple(
-        case_of(boundary_view(store, verdict), PAGE, diagnoses.get(verdict.id), f"{prefix}{n}")
+        case_of(
+            boundary_view(store, verdict),
+            PAGE,
+            diagnoses.get(verdict.id),
+            f"{prefix}{n}",
+            cause_view(store, causes.get(verdict.id), PAGE),
+        )
         for n, verdict in enumerate(chosen, 1)
     )
 
@@ -160,7 +181,45 @@ def diagnoses_of(store: Store) -> Mapping[BoundaryId, Diagnosis]:
     return {diagnosis.id: diagnosis for diagnosis in diagnoses if diagnosis.causes}
 
 
-def case_of(view: BoundaryView, limits: Limits, diagnosis: Diagnosis | None = None, anchor: str = "") -> Case:
+def cause_view(store: Store, cause: Cause | None, limits: Limits) -> CauseView | None:
+    """What bisecting a boundary showed; None where nobody bisected it."""
+    if cause is None:
+        return None
+    sentence = cause.sentence()
+    pieces = tuple(
+        Block(
+            f"{piece.name}{f', under {piece.heading}' if piece.heading else ''}"
+            f" ({'taken out' if piece.kind == 'line' else 'put back'})",
+            tuple(Line(" ", shorten(line, limits.action)) for line in piece.text.splitlines()[:LINES]),
+        )
+        for piece in (cause.pieces if cause.known else ())
+    )
+    return CauseView(f"{sentence[0].upper()}{sentence[1:]}.", pieces, _closing_view(store, cause, limits))
+
+
+LINES = 12  # of a piece of a cause
+
+
+def _closing_view(store: Store, cause: Cause, limits: Limits) -> ContinuationView | None:
+    """What the agent did once the cause was put right, in the first draw that shows it."""
+    task = cause.boundary.unit.partition("/")[2]
+    changed = Intervention.of(piece.name for piece in cause.pieces)
+    first = bisection_unit(task, cause.boundary.index, changed, 0).removesuffix("0")
+    rows = [row for row in trajectories(store, task, BISECTION) if row.unit.startswith(first)] if cause.known else []
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: (row.value, -row.steps))
+    title = f"with the cause put right: {outcome(row.success)}, {row.ending} after {quantity(row.steps, 'step')}"
+    return _steps_view(read_trajectory(store, row.unit), title, row.success, limits)
+
+
+def case_of(
+    view: BoundaryView,
+    limits: Limits,
+    diagnosis: Diagnosis | None = None,
+    anchor: str = "",
+    cause: CauseView | None = None,
+) -> Case:
     """The case of one boundary."""
     boundary, lines = view.boundary, view.dropped.lines
     literals = tuple(literal for literal in view.dropped.literals if literal not in view.needed)
@@ -183,6 +242,7 @@ def case_of(view: BoundaryView, limits: Limits, diagnosis: Diagnosis | None = No
         pairs=tuple(_pair_view(pair, limits) for pair in pairs),
         others=tuple(_line(other, limits) for other in view.continuations if other not in in_full),
         diagnosis=diagnosis,
+        cause=cause,
     )
 
 
@@ -334,7 +394,22 @@ def _parting(pair: DrawPair) -> str:
 
 
 def _continuation_view(continuation: Continuation, divergence: int | None, limits: Limits) -> ContinuationView:
-    again = set(continuation.repeated)
+    row = continuation.row
+    return _steps_view(
+        continuation.trajectory, _title(continuation), row.success, limits, divergence, continuation.repeated, row.error
+    )
+
+
+def _steps_view(
+    trajectory: Trajectory,
+    title: str,
+    success: bool,
+    limits: Limits,
+    divergence: int | None = None,
+    repeated: Sequence[int] = (),
+    error: str = "",
+) -> ContinuationView:
+    again = set(repeated)
     steps = tuple(
         Step(
             number=n + 1,
@@ -343,18 +418,18 @@ def _continuation_view(continuation: Continuation, divergence: int | None, limit
             diverges=n == divergence,
             again=n in again,
         )
-        for n, (action, observation) in enumerate(_actions(continuation.trajectory))
+        for n, (action, observation) in enumerate(_actions(trajectory))
     )
     hidden = max(0, len(steps) - limits.steps - 1) if limits.steps else 0
-    score = continuation.trajectory.score
+    score = trajectory.score
     return ContinuationView(
-        title=_title(continuation),
-        success=continuation.row.success,
+        title=title,
+        success=success,
         steps=steps[: limits.steps] if hidden else steps,
         hidden=hidden,
         last=steps[-1] if hidden else None,
         score=score_facts(score.value, score.details, limits.details),
-        error=shorten_plain(continuation.row.error, limits.action),
+        error=shorten_plain(error, limits.action),
     )
 
 
