@@ -75,9 +75,15 @@ def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[
     Exact: in floats, 61/3 - 46/3 is less than 5.
     """
     m, n = len(pre), len(post)
-    lost = n * sum([exact(o.value) for o in pre]) - m * sum([exact(o.value) for o in post])
+    lost = n * _total_value(pre) - m * _total_value(post)
     added = m * sum([o.steps for o in post]) - n * sum([o.steps for o in pre])
     return Fraction(lost, m * n), Fraction(added, m * n)
+
+
+def _total_value(outcomes: Sequence[Outcome]) -> int | Fraction:
+    """Most rewards are 0 or 1, and whole numbers are added much faster than fractions."""
+    total = sum([o.value for o in outcomes if o.value in (0.0, 1.0)])
+    return int(total) + sum([exact(o.value) for o in outcomes if o.value not in (0.0, 1.0)])
 
 
 def harm_score(hazard: float | Fraction, burden: float | Fraction, thresholds: Thresholds = PAPER) -> Fraction:
@@ -149,18 +155,17 @@ def equal_draws(outcomes: Mapping[BoundaryId, Outcomes]) -> tuple[int, dict[Boun
     most = min((_in_a_row(arm) for own in outcomes.values() for arm in (own.pre, own.post)), default=0)
     if not most:
         return 0, {}
-    return most, {
-        id: Outcomes({n: own.pre[n] for n in range(most)}, {n: own.post[n] for n in range(most)})
-        for id, own in outcomes.items()
-    }
+    return most, {id: Outcomes(_first(own.pre, most), _first(own.post, most)) for id, own in outcomes.items()}
 
 
 def _in_a_row(draws: Mapping[int, Outcome]) -> int:
     """How many draws there are before the first one that is missing."""
-    number = 0
-    while number in draws:
-        number += 1
-    return number
+    numbers = set(draws)
+    return next(number for number in range(len(numbers) + 1) if number not in numbers)
+
+
+def _first(draws: Mapping[int, Outcome], number: int) -> Mapping[int, Outcome]:
+    return draws if len(draws) == number else {n: draws[n] for n in range(number)}
 
 
 def most_harmful_first(scores: Mapping[BoundaryId, float | Fraction]) -> list[BoundaryId]:

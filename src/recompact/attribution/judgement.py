@@ -7,12 +7,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from recompact.attribution.allocation import Allocation, Judgement, judged_outcomes
 from recompact.attribution.determinism import copied_arms
-from recompact.attribution.effects import effect_of
+from recompact.attribution.effects import effect_of, equal_draws
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
@@ -71,6 +71,11 @@ class Verification:
     def kinds(self) -> Mapping[Kind, int]:
         """How many verdicts there are of each kind."""
         return Counter(verdict.kind for verdict in self.verdicts)
+
+    @cached_property
+    def equal_draws(self) -> tuple[int, dict[BoundaryId, Outcomes]]:
+        """How many draws every boundary has in each arm, and those draws; what was left out does not count."""
+        return equal_draws({verdict.id: verdict.outcomes for verdict in self.verdicts if not verdict.left_out})
 
     def of(self, boundary: BoundaryId) -> Verdict:
         """The verdict on one boundary."""

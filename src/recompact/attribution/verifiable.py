@@ -17,8 +17,8 @@ def refuse_without_effects(store: Store) -> None:
     """Raise where the compactions have no snapshots and so no effects: in an evaluation and of a wrapped agent."""
     if store.metadata.suite == WRAPPED:
         raise InputError(
-            f"{store.path} is of a wrapped agent: nobody can go back to its compactions, so they have no effects. What"
-            f" followed them: {command_line('audit', store.path)}"
+            f"{store.path} is of a wrapped agent: no snapshots were taken, so effects cannot be estimated. See what"
+            f" followed its compactions: {command_line('audit', store.path)}"
         )
     if store.metadata.command != "evaluate":
         return
@@ -27,10 +27,10 @@ def refuse_without_effects(store: Store) -> None:
         config = str(config_of(store))
     compactions = quantity(sum(row.compactions for row in phase), "compaction")
     raise InputError(
-        f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
-        " snapshots, so nobody can go back to them and they have no effects. For those:"
-        f" {command_line('collect', config)} && {command_line('verify', config)}. What the agent did after each of"
-        f" them: {command_line('show', store.path, '--behaviour')}"
+        f"{store.path} is an evaluation: it took no snapshots at its {compactions} in"
+        f" {quantity(len(phase), 'trajectory')}, so effects cannot be estimated. To estimate them, run"
+        f" {command_line('collect', config)} && {command_line('verify', config)}. To see what the agent did after each"
+        f" compaction, run {command_line('show', store.path, '--behaviour')}"
     )
 
 

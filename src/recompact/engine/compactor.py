@@ -59,9 +59,9 @@ class Compactor:
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
-            raise InputError(f"scope {self.scope!r} is none: use one of {', '.join(SCOPES)}")
+            raise InputError(f"unknown scope {self.scope!r}: use one of {', '.join(SCOPES)}")
         if self.budget < 1:
-            raise InputError(f"a budget of {self.budget} tokens is none: give at least 1")
+            raise InputError(f"budget {self.budget} is too small: give at least 1 token")
         if not isinstance(self.template, Template):
             object.__setattr__(self, "template", resolve(str(self.template), Path.cwd()))
 

@@ -19,7 +19,6 @@ from recompact.evaluation.summary import evaluation
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.files import png, save, svg
 from recompact.presentation.report.figures.heatmaps import panels
-from recompact.presentation.report.figures.sensitivity import comparable_draws
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,
@@ -47,7 +46,7 @@ def rows(figure: Figure) -> list[dict[str, str]]:
     from recompact.values.tables import as_csv
 
     assert figure.data is not None
-    return list(csv.DictReader(io.StringIO(as_csv(figure.data))))
+    return list(csv.DictReader(io.StringIO(as_csv(figure.data() if callable(figure.data) else figure.data))))
 
 
 @cache
@@ -256,7 +255,7 @@ def test_sensitivity_needs_the_same_draws_everywhere() -> None:
     assert [row["selected"] for row in thresholds] == ["6"] * 4 + ["4"] + ["6"] * 5
     assert float(thresholds[4]["jaccard"]) == pytest.approx(4 / 6)
     uneven = [*nine, ("t-9", 1, True, [SAME] * 5)]
-    most, known = comparable_draws(found(uneven))
+    most, known = found(uneven).equal_draws
     assert (most, {len(o.pre) for o in known.values()}) == (5, {5})
     assert [row["draws"] for row in rows(named(boundary_figures(found(uneven)))["sensitivity-draws"])] == [
         "1",

@@ -299,34 +299,26 @@ _BOUNDARIES = (
 def boundary_rows(store: Store) -> list[BoundaryRow]:
     """All collected boundaries, in the order of their trajectories, except those of skipped tasks."""
     skipped = _skipped_tasks(store)
-    rows = store._rows(f"{_BOUNDARIES} WHERE t.phase = 'collect' ORDER BY b.unit, b.idx")
-    return [_boundary_row(row) for row in rows if row["task"] not in skipped]
+    rows = _select_boundaries(store, "t.phase = 'collect' ORDER BY b.unit, b.idx")
+    return [row for row in rows if row.task not in skipped] if skipped else rows
 
 
 def boundaries_of(store: Store, unit: str) -> list[BoundaryRow]:
     """The boundaries of one trajectory in order, whatever its phase."""
-    return [_boundary_row(row) for row in store._rows(f"{_BOUNDARIES} WHERE b.unit = ? ORDER BY b.idx", (unit,))]
+    return _select_boundaries(store, "b.unit = ? ORDER BY b.idx", unit)
 
 
 def boundary_row(store: Store, unit: str, index: int) -> BoundaryRow:
     """One boundary, whatever the phase of its trajectory."""
-    rows = store._rows(f"{_BOUNDARIES} WHERE b.unit = ? AND b.idx = ?", (unit, index))
+    rows = _select_boundaries(store, "b.unit = ? AND b.idx = ?", unit, index)
     if not rows:
         raise LookupError(f"{store.path} has no boundary {index} of {unit}")
-    return _boundary_row(rows[0])
+    return rows[0]
 
 
-def _boundary_row(row: sqlite3.Row) -> BoundaryRow:
-    return BoundaryRow(
-        unit=row["unit"],
-        index=row["idx"],
-        task=row["task"],
-        step=row["step"],
-        pre_tokens=row["pre_tokens"],
-        post_tokens=row["post_tokens"],
-        trajectory_steps=row["steps"],
-        trajectory_success=bool(row["success"]),
-    )
+def _select_boundaries(store: Store, condition: str, *parameters: Any) -> list[BoundaryRow]:
+    rows = store._select(f"{_BOUNDARIES} WHERE {condition}", parameters)
+    return [BoundaryRow(*(*values, bool(success))) for *values, success in rows]
 
 
 @dataclass(frozen=True)

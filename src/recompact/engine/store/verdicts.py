@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -134,9 +133,8 @@ def digest_of_records(store: Store) -> bytes:
     total = hashlib.sha256()
     for beginning in RESTS_ON:
         query = "SELECT name, result FROM units WHERE name >= ? AND name < ? ORDER BY name"
-        for name, result in store._select(query, (beginning, f"{beginning[:-1]}0")):  # "0" follows "/"
-            total.update(name.encode())
-            total.update(result)
+        rows = store._select(query, (beginning, f"{beginning[:-1]}0"))  # "0" follows "/"
+        total.update(b"".join([part for name, result in rows for part in (name.encode(), result)]))
     return total.digest()
 
 
@@ -151,8 +149,8 @@ def stored_verdicts(store: Store, settings: bytes, unit: str | None = None) -> t
     listed = boundary_rows(store) if unit is None else boundaries_of(store, unit)
     boundaries = {(row.unit, row.index): row for row in listed}
     condition, parameters = ("", (settings,)) if unit is None else (" AND unit = ?", (settings, unit))
-    rows = store._rows(f"SELECT * FROM verdicts WHERE settings = ?{condition} ORDER BY place", parameters)
-    return tuple(_verdict(row, boundaries[row["unit"], row["idx"]]) for row in rows)
+    rows = store._select(f"{_COLUMNS} WHERE settings = ?{condition} ORDER BY place", parameters)
+    return tuple(_verdict(boundaries[unit, index], *values) for unit, index, *values in rows)
 
 
 def count_verdicts(store: Store, settings: bytes) -> dict[Kind, int]:
@@ -235,34 +233,38 @@ class _StoredDraws(Mapping[int, Outcome]):
         return repr(self._draws)
 
 
-def _verdict(row: sqlite3.Row, boundary: BoundaryRow) -> Verdict:
+_COLUMNS = (
+    "SELECT unit, idx, reason, pre, post, left_out, confirmed, resampled, wordings, copies, copied_summaries,"
+    " H, H_low, H_high, B, B_low, B_high, pre_draws, post_draws, p_harmful, score, channel, H_variance FROM verdicts"
+)
+
+
+def _verdict(
+    boundary: BoundaryRow,
+    reason: Reason,
+    pre: str,
+    post: str,
+    left_out: str,
+    confirmed: str | None,
+    resampled: str | None,
+    wordings: int,
+    copies: int,
+    copied_summaries: int,
+    *effect: Any,
+) -> Verdict:
+    hazard, burden, others = effect[:3], effect[3:6], effect[6:]
     return Verdict(
         id=BoundaryId(boundary.unit, boundary.index),
         row=boundary,
-        reason=row["reason"],
-        outcomes=Outcomes(_StoredDraws(row["pre"]), _StoredDraws(row["post"])),
-        effect=_effect(row),
-        left_out=row["left_out"],
-        confirmed=_further_effect(row["confirmed"]),
-        resampled=_further_effect(row["resampled"]),
-        wordings=row["wordings"],
-        copies=bool(row["copies"]),
-        copied_summaries=bool(row["copied_summaries"]),
-    )
-
-
-def _effect(row: sqlite3.Row) -> Effect | None:
-    if row["channel"] is None:
-        return None
-    return Effect(
-        Estimate(row["H"], row["H_low"], row["H_high"]),
-        Estimate(row["B"], row["B_low"], row["B_high"]),
-        row["pre_draws"],
-        row["post_draws"],
-        row["p_harmful"],
-        row["score"],
-        row["channel"],
-        row["H_variance"],
+        reason=reason,
+        outcomes=Outcomes(_StoredDraws(pre), _StoredDraws(post)),
+        effect=None if hazard[0] is None else Effect(Estimate(*hazard), Estimate(*burden), *others),
+        left_out=left_out,
+        confirmed=_further_effect(confirmed),
+        resampled=_further_effect(resampled),
+        wordings=wordings,
+        copies=bool(copies),
+        copied_summaries=bool(copied_summaries),
     )
 
 

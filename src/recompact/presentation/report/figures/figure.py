@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -19,7 +20,7 @@ class Figure:
     title: str  # one line: what it shows
     caption: str  # how to read it, and what it says here
     drawing: Any  # matplotlib.figure.Figure, made without pyplot, so that nothing is global
-    data: Table | None = None  # the numbers in it, so that others can draw it themselves
+    data: Table | Callable[[], Table] | None = None  # the numbers in it, so that others can draw it themselves
 
 
 def available() -> bool:

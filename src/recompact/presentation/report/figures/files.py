@@ -69,5 +69,5 @@ def _bytes(figure: Figure, form: str) -> bytes:
     if form == "png":
         return png(figure)
     if form == "csv" and figure.data is not None:
-        return as_csv(figure.data).encode("utf-8", "replace")
+        return as_csv(figure.data() if callable(figure.data) else figure.data).encode("utf-8", "replace")
     return svg(figure).encode()

@@ -99,7 +99,11 @@ def heatmap_figure(verification: Verification) -> Figure | None:
                 axes.set_ylabel(prefix, fontsize=FINE, labelpad=5, y=1 - len(panel.rows) / rows / 2)
         _keys(figure, every, chosen, verification)
     return Figure(
-        "boundary-effects", "What each compaction did", _caption(verification, chosen), figure, _data(verification)
+        "boundary-effects",
+        "What each compaction did",
+        _caption(verification, chosen),
+        figure,
+        lambda: _data(verification),
     )
 
 

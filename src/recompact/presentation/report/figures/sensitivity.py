@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recompact.attribution.effects import equal_draws
 from recompact.attribution.judgement import Verification
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.sensitivity import (
@@ -16,7 +15,6 @@ from recompact.attribution.sensitivity import (
 )
 from recompact.presentation.report.figures.figure import Figure
 from recompact.presentation.report.figures.style import FINE, HARM, WIDE, drawing, grid
-from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import Estimate
 from recompact.values.tables import Cell, Number, Table, columns
 from recompact.values.texts import quantity
@@ -28,14 +26,9 @@ DASHES = (0, (4, 3))
 BLUE = "#1F7FC4"
 
 
-def comparable_draws(verification: Verification) -> tuple[int, dict[BoundaryId, Outcomes]]:
-    """How many draws every boundary has in each arm, and those draws; boundaries that were left out do not count."""
-    return equal_draws({f.id: f.outcomes for f in verification.verdicts if not f.left_out})
-
-
 def sensitivity_figures(verification: Verification) -> list[Figure]:
     """One figure where every boundary has three draws in each arm, both where it has more."""
-    most, outcomes = comparable_draws(verification)
+    most, outcomes = verification.equal_draws
     if most < PAIRS:
         return []
     thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)

@@ -13,7 +13,7 @@ from recompact.presentation.report.figures.breakdowns import breakdown_figure
 from recompact.presentation.report.figures.evaluations import arms_figure, figure_estimates, tokens_figure
 from recompact.presentation.report.figures.figure import Figure, available, require_matplotlib
 from recompact.presentation.report.figures.heatmaps import heatmap_figure
-from recompact.presentation.report.figures.sensitivity import PAIRS, comparable_draws, sensitivity_figures
+from recompact.presentation.report.figures.sensitivity import PAIRS, sensitivity_figures
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def boundary_gaps(verification: Verification) -> dict[str, str]:
         return {"boundary-effects": f"{verification.failed.nothing_compacted}, so there are no boundaries"}
     if not verification.examined:
         return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
-    most, _ = comparable_draws(verification)
+    most, _ = verification.equal_draws
     more = "recompact verify RUN --allocation uniform:9"
     if most >= PAIRS:
         return {} if most > PAIRS else {"sensitivity-draws": f"it needs more than three draws in each arm: {more}"}
