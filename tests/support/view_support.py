@@ -14,7 +14,7 @@ from recompact.adaptation.evidence import EvidenceText, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
-from recompact.engine.store.plan import Plan
+from recompact.engine.store.plan import StagePlan
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
 from recompact.models.journal import UnitCalls
@@ -71,5 +71,5 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, EvidenceText]:
 def note_plan(store: Store, stage: str = "collect", total: int | None = 90, done: int = 0, **changes: object) -> None:
     """A plan that began a minute ago, when the run had as many units as it has now less those that are new."""
     units = len(store.finished())
-    values = {**asdict(Plan(stage, total, done, units, time.time() - 60)), **changes}
+    values = {**asdict(StagePlan(stage, total, done, units, time.time() - 60)), **changes}
     store.set_metadata(replace(store.metadata, planned=values))

@@ -80,13 +80,13 @@ class _Transport(httpx2.BaseTransport):
         self._answer = answer
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        asked = _ClientRequest(request, request.read())
-        if asked.request is None:
-            return asked.refused(asked.problem)
+        call = _ClientRequest(request, request.read())
+        if call.request is None:
+            return call.refused(call.problem)
         try:
-            return asked.answered(self._answer(asked.request, asked.headers).result())
+            return call.answered(self._answer(call.request, call.headers).result())
         except RecompactError as failure:
-            return asked.failed(failure)
+            return call.failed(failure)
 
 
 class _AsyncTransport(httpx2.AsyncBaseTransport):
@@ -94,13 +94,13 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
         self._answer = answer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        asked = _ClientRequest(request, await request.aread())
-        if asked.request is None:
-            return asked.refused(asked.problem)
+        call = _ClientRequest(request, await request.aread())
+        if call.request is None:
+            return call.refused(call.problem)
         try:
-            return asked.answered(await asyncio.wrap_future(self._answer(asked.request, asked.headers)))
+            return call.answered(await asyncio.wrap_future(self._answer(call.request, call.headers)))
         except RecompactError as failure:
-            return asked.failed(failure)
+            return call.failed(failure)
 
 
 class _ClientRequest:

@@ -71,9 +71,9 @@ class Halving(Allocation):
         rounds = [list(outcomes)]
         size = len(outcomes)
         for done in range(1, self.rounds):
-            kept = half_of(size, self.half)
-            rounds.append(self._certain_upper(outcomes, rounds[-1], done, size, kept))
-            size = kept
+            next_size = half_of(size, self.half)
+            rounds.append(self._certain_upper(outcomes, rounds[-1], done, size, next_size))
+            size = next_size
         return rounds
 
     def _certain_upper(

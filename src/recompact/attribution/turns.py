@@ -34,8 +34,8 @@ def standings(
     if slots is None:
         return dict.fromkeys(unanswered, (1, 0)), (0, 0)
     crowded = len(running) >= slots
-    kept = max(0, slots - sum(running.values()))
-    special = {context: (0, n) for n, context in enumerate(reversed(idle)) if n < kept}
+    free_slots = max(0, slots - sum(running.values()))
+    special = {context: (0, n) for n, context in enumerate(reversed(idle)) if n < free_slots}
     return {**special, **dict.fromkeys(running, (1 if crowded else 2, 0))}, (2 if crowded else 1, 0)
 
 
@@ -123,8 +123,8 @@ class Turns(Generic[T]):
     def _first_beside(self, special: Mapping[Hashable, Standing]) -> Hashable | None:
         """The context of the most pressing of all that wait, apart from these contexts."""
         aside = []
-        found = None
-        while self._first and found is None:
+        first_context = None
+        while self._first and first_context is None:
             place, context = self._first[0]
             heap = self._waiting.get(context)
             if heap is None or heap[0][0] != place:
@@ -132,10 +132,10 @@ class Turns(Generic[T]):
             elif context in special:
                 aside.append(heapq.heappop(self._first))
             else:
-                found = context
+                first_context = context
         for entry in aside:
             heapq.heappush(self._first, entry)
-        return found
+        return first_context
 
     def _take(self, context: Hashable) -> T:
         heap = self._waiting[context]

@@ -113,13 +113,13 @@ class _Conversation:
         opening = next((n for n, m in enumerate(read) if m.role in ("assistant", "tool")), len(read))
         summaries = {n: text for n in range(opening) if (text := _summary(read[n])) is not None}
         place = max(summaries, default=None)
-        kept = [n for n in range(opening) if n != place]
+        prefix_numbers = [n for n in range(opening) if n != place]
         groups = _groups(read, opening)
         turns = tuple(_turn([read[n] for n in group], count) for group in groups)
-        prefix = tuple(message for n in kept for message in read[n].messages)
+        prefix = tuple(message for n in prefix_numbers for message in read[n].messages)
         summary = None if place is None else Summary.measured(summaries[place], count)
         return _Conversation(
-            tuple(messages[n] for n in kept),
+            tuple(messages[n] for n in prefix_numbers),
             tuple(tuple(messages[n] for n in group) for group in groups),
             Context(prefix, summary, turns),
         )

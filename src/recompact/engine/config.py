@@ -281,9 +281,9 @@ class Config(Tables):
             del data["run"]["observation_tokens"]
         if not self.compressor.options:
             del data["compressor"]["options"]
-        kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
+        keys = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: redact({each: model[each] for each in (*kept, *(("use", "options") * (model["use"] != "openai")))})
+            name: redact({each: model[each] for each in (*keys, *(("use", "options") * (model["use"] != "openai")))})
             for name, model in data["models"].items()
             if name in self.deciding_models
         }

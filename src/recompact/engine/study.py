@@ -157,8 +157,8 @@ class Study:
         same = kind == self.config.compressor.kind and options in (None, self.config.compressor.options)
         options = self.config.compressor.options if same else options or {}
         changed = replace(self.config.compressor, kind=kind, options=dict(options), **settings)
-        found = self.compressor_kind if same else load_compressor(kind, options, self.config.directory)
-        return replace(self, config=replace(self.config, compressor=changed), compressor_kind=found)
+        compressor_kind = self.compressor_kind if same else load_compressor(kind, options, self.config.directory)
+        return replace(self, config=replace(self.config, compressor=changed), compressor_kind=compressor_kind)
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""

@@ -249,10 +249,12 @@ def interpreter_places(python: str) -> tuple[Path, ...]:
         " *sys.path[1:]}, sep='\\n')"
     )
     variables = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
-    asked = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, env=variables, check=False)
-    if asked.returncode:
-        raise OSError(f"it does not run ({asked.stderr.strip()[-200:]})")
-    places = sorted({Path(line) for line in asked.stdout.splitlines() if line}, key=lambda place: len(place.parts))
+    answer = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, timeout=60, env=variables, check=False
+    )
+    if answer.returncode:
+        raise OSError(f"it does not run ({answer.stderr.strip()[-200:]})")
+    places = sorted({Path(line) for line in answer.stdout.splitlines() if line}, key=lambda place: len(place.parts))
     kept: list[Path] = []
     for place in (*places, Path(python)):
         covered = any(place.is_relative_to(other) for other in (Path("/usr"), *kept))

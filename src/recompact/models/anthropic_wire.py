@@ -131,8 +131,8 @@ def read_messages(data: Any, index: int) -> Reply:
     }
     if any(block["type"] == "text" for block in thoughts):
         thoughts += spoken
-    kept = json.dumps(thoughts, ensure_ascii=False) if thoughts else ""
-    message = Message("assistant", whole("".join(texts)), tuple(calls), thoughts=whole(kept))
+    thoughts_text = json.dumps(thoughts, ensure_ascii=False) if thoughts else ""
+    message = Message("assistant", whole("".join(texts)), tuple(calls), thoughts=whole(thoughts_text))
     finish = ends.get(str(data.get("stop_reason")), "stop")
     return Reply(message, _usage(data.get("usage")), finish, data.get("model") or "")
 

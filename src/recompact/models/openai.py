@@ -137,9 +137,9 @@ class OpenAIModel:
     async def _refusal(self, error: APIStatusError) -> ModelFailure:
         """The failure that an HTTP status and its body mean."""
         wait = retry_after(error.response.headers)
-        said = ServerError.read(error.response.text, self._scrub)
+        server_error = ServerError.read(error.response.text, self._scrub)
         status = error.status_code
-        if said.names_model(status):
+        if server_error.names_model(status):
             return self._unknown(await self._offered_models())
         if status == 404:
             # a wrong model and a wrong path look alike; the list of models tells which
@@ -149,7 +149,7 @@ class OpenAIModel:
             hint = "it may have the other api only." if offered else "base_url mostly ends in /v1."
             text = f"{self.endpoint.host} has no {self._path} below base_url (404): {hint}"
             return self._failure(failures.BadRequest, text)
-        return self._failure(*explain(self.endpoint, status, said, self._has_key), wait)
+        return self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
 
     def _unknown(self, offered: tuple[str, ...]) -> ModelFailure:
         listed = ", ".join(offered[:12]) + (", …" if len(offered) > 12 else "")
@@ -176,9 +176,9 @@ class OpenAIModel:
             began = shorten(answer, 120, self._scrub)
             text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
-        said = ServerError.read(data, self._scrub)
-        if said.status:  # some servers answer 200 and put the error inside
-            return self._failure(*explain(self.endpoint, said.status, said, self._has_key))
+        server_error = ServerError.read(data, self._scrub)
+        if server_error.status:  # some servers answer 200 and put the error inside
+            return self._failure(*explain(self.endpoint, server_error.status, server_error, self._has_key))
         try:
             return self._parse_reply(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):

@@ -117,8 +117,8 @@ def _items(message: Message) -> list[dict[str, Any]]:
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": _arguments(call)}
         for call in message.calls
     ]
-    said = [{"type": "message", "role": message.role, "content": message.content}]
-    return said + calls if message.content or not calls else calls
+    texts = [{"type": "message", "role": message.role, "content": message.content}]
+    return texts + calls if message.content or not calls else calls
 
 
 def read_chat(data: Any, index: int) -> Reply:
@@ -130,8 +130,8 @@ def read_chat(data: Any, index: int) -> Reply:
     refusal = message.get("refusal")
     ends: dict[Any, Finish] = {"length": "length", "content_filter": "refusal"}
     finish = "refusal" if refusal else ends.get(str(choice.get("finish_reason")), "stop")
-    said = Message("assistant", _clean(message.get("content") or refusal or ""), calls)
-    return Reply(said, _usage(data.get("usage"), "prompt", "completion"), finish, data.get("model") or "")
+    reply_message = Message("assistant", _clean(message.get("content") or refusal or ""), calls)
+    return Reply(reply_message, _usage(data.get("usage"), "prompt", "completion"), finish, data.get("model") or "")
 
 
 def read_responses(data: Any, index: int) -> Reply:

@@ -213,11 +213,11 @@ def _call(call: ToolCall, own_id: str, n: int, ids: set[str], notes: list[str]) 
 
 def _usage(usage: object, request: Request, message: Message, count: TokenCounter | None) -> Usage:
     """The server's count where that is possible, and our own where it is not."""
-    given = usage if isinstance(usage, Usage) else Usage()
-    cached, reasoning = _whole_number(given.cached), _whole_number(given.reasoning)
-    reported = _whole_number(given.cache_reported)
-    calls = min(_whole_number(given.calls) or 1, MOST_CALLS)
-    tokens_in, tokens_out = _whole_number(given.input), _whole_number(given.output)
+    reported_usage = usage if isinstance(usage, Usage) else Usage()
+    cached, reasoning = _whole_number(reported_usage.cached), _whole_number(reported_usage.reasoning)
+    reported = _whole_number(reported_usage.cache_reported)
+    calls = min(_whole_number(reported_usage.calls) or 1, MOST_CALLS)
+    tokens_in, tokens_out = _whole_number(reported_usage.input), _whole_number(reported_usage.output)
     estimated = 0
     # Some count cached input or reasoning separately: then neither number can be trusted.
     if not tokens_in or _too_many(tokens_in / calls, request) or cached is None or cached > tokens_in:
@@ -230,7 +230,7 @@ def _usage(usage: object, request: Request, message: Message, count: TokenCounte
     if tokens_out is None or silent or tokens_out > calls * MOST_OUTPUT or reasoning > tokens_out:
         tokens_out, estimated = _message_tokens(message, count or counter()) + reasoning, 1
     result = Usage(tokens_in, tokens_out, cached, reasoning, calls, cache_reported=reported or 0)
-    if (already := _whole_number(given.estimated)) or estimated:
+    if (already := _whole_number(reported_usage.estimated)) or estimated:
         result = replace(result, estimated=max(estimated, already or 0))
     return result
 

@@ -146,11 +146,11 @@ def parse(content: str, index: int, tools: Iterable[ToolSpec] = ()) -> Message:
     begin = _after_thoughts(content)
     for start, value in _objects(content, begin):
         try:
-            found = _calls(value, known)
+            calls_in_text = _calls(value, known)
         except RecursionError:  # absurdly nested: no call that anyone meant
             continue
-        if found:
-            calls = tuple(ToolCall(f"call_{index}_{n}", *call) for n, call in enumerate(found))
+        if calls_in_text:
+            calls = tuple(ToolCall(f"call_{index}_{n}", *call) for n, call in enumerate(calls_in_text))
             return Message("assistant", _OPENING.sub("", content[:start]).strip(), calls)
     return Message("assistant", content)
 
@@ -194,9 +194,9 @@ def _calls(value: Any, known: frozenset[str]) -> list[tuple[str, str]]:
     if not isinstance(value, dict):
         return []
     name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-    given = next((key for key in _ARGUMENTS if key in value), None)
-    if name and (given is not None or name in known):
-        return [(name, _arguments_text(value[given] if given is not None else {}))]
+    arguments_key = next((key for key in _ARGUMENTS if key in value), None)
+    if name and (arguments_key is not None or name in known):
+        return [(name, _arguments_text(value[arguments_key] if arguments_key is not None else {}))]
     for key in _WRAPPERS:
         if isinstance(value.get(key), dict | list):
             return _calls(value[key], known)

@@ -55,9 +55,9 @@ def orders_in(sentence: str) -> tuple[Order, ...]:
     """
     if not _ANY.search(sentence):
         return ()
-    found = [order for order in _VERBS if _PATTERNS[order].search(sentence) or _BIDDEN[order].search(sentence)]
-    if _OWN.search(sentence) and not any(_BIDDEN[order].search(sentence) for order in found):
+    orders = [order for order in _VERBS if _PATTERNS[order].search(sentence) or _BIDDEN[order].search(sentence)]
+    if _OWN.search(sentence) and not any(_BIDDEN[order].search(sentence) for order in orders):
         return ()
-    if found and "repeat" not in found and _AND.search(sentence):
-        found.append("repeat")
-    return tuple(found)
+    if orders and "repeat" not in orders and _AND.search(sentence):
+        orders.append("repeat")
+    return tuple(orders)

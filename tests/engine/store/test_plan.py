@@ -13,7 +13,7 @@ from recompact.attribution.verify import verify
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config_parser import parse_config
-from recompact.engine.store.plan import Plan, RecordedProgress, count_units, plan_of
+from recompact.engine.store.plan import RecordedProgress, StagePlan, count_units, plan_of
 from recompact.engine.store.store import Store
 from recompact.values.progress import SILENT
 
@@ -96,4 +96,4 @@ def test_a_plan_that_makes_no_sense_is_none(tmp_path: Path, values: dict[str, An
         store.set_metadata(
             replace(store.metadata, planned={"stage": "x", "total": 1, "done": 0, "units": 0, "began": 1})
         )
-        assert plan_of(store) == Plan("x", 1, 0, 0, 1)
+        assert plan_of(store) == StagePlan("x", 1, 0, 0, 1)

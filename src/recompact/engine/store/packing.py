@@ -132,9 +132,9 @@ def unpack_request(data: object) -> PackedRequest:
         raise ValueError("it has not the form of a request")
     base, shared, flags = _HEAD.unpack_from(data)
     hashes = [data[at : at + HASH] for at in range(_HEAD.size, len(data), HASH)]
-    given = [hashes.pop(0) if flags & bit and hashes else None for bit in (_TOOLS, _DECODING)]
+    parts = [hashes.pop(0) if flags & bit and hashes else None for bit in (_TOOLS, _DECODING)]
     return PackedRequest(
-        base if base >= 0 else None, shared, bool(flags & _REPLY), tuple(hashes), tools=given[0], decoding=given[1]
+        base if base >= 0 else None, shared, bool(flags & _REPLY), tuple(hashes), tools=parts[0], decoding=parts[1]
     )
 
 

@@ -11,7 +11,7 @@ from recompact.values.progress import Progress
 
 
 @dataclass(frozen=True)
-class Plan:
+class StagePlan:
     """One stage of a command. Of its `total` units, `done` were finished when it began, and the run had `units`."""
 
     stage: str
@@ -22,11 +22,11 @@ class Plan:
     at_most: bool = False  # there may be fewer than `total`
 
 
-def plan_of(store: Store) -> Plan | None:
+def plan_of(store: Store) -> StagePlan | None:
     """The plan of the last stage that did something; None where the file has none, or one that makes no sense."""
     values = store.metadata.planned
     try:
-        plan = Plan(**values)
+        plan = StagePlan(**values)
     except TypeError:
         return None
     numbers = (plan.done, plan.units, *(() if plan.total is None else (plan.total,)))
@@ -45,11 +45,11 @@ class RecordedProgress:
 
     def __init__(self, listener: Progress, store: Store) -> None:
         self._listener, self._store = listener, store
-        self._plan: Plan | None = None  # not written yet
+        self._plan: StagePlan | None = None  # not written yet
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         self._listener.stage(name, total, done)
-        self._plan = Plan(name, total, done, count_units(self._store), time.time())
+        self._plan = StagePlan(name, total, done, count_units(self._store), time.time())
 
     def bound(self, total: int | None) -> None:
         """The stage has at most this many units; how many there are depends on what comes out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from recompact.engine.store.plan import Plan, count_units, plan_of
+from recompact.engine.store.plan import StagePlan, count_units, plan_of
 from recompact.engine.store.store import Store
 
 FEWEST = 3  # units of a stage before its pace means anything
@@ -73,7 +73,7 @@ def standing_of(store: Store, live: bool) -> Standing | None:
     return Standing(plan.stage, done, plan.total, plan.at_most, seconds, why)
 
 
-def _seconds(plan: Plan, fresh: int, done: int, now: float) -> tuple[float | None, str]:
+def _seconds(plan: StagePlan, fresh: int, done: int, now: float) -> tuple[float | None, str]:
     if plan.total is None:
         return None, "cannot be known: how much there is to do depends on what comes out"
     if done >= plan.total:

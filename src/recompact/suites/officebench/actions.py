@@ -31,17 +31,17 @@ def intent_of(action: Action) -> Intent:
     >>> intent_of(Action("act", {"app": "excel", "action": "read_file", "file_path": "data/a.xlsx"}))
     Intent(app='excel', action='read_file', arguments={'file_path': 'data/a.xlsx'}, dotted=False)
     """
-    given = dict(action.arguments) if action.name else _object_in(action.text)
-    app, name = given.pop("app", None), given.pop("action", None)
-    inner = _as_object(given.pop("arguments", None))
+    arguments = dict(action.arguments) if action.name else _object_in(action.text)
+    app, name = arguments.pop("app", None), arguments.pop("action", None)
+    inner = _as_object(arguments.pop("arguments", None))
     if not isinstance(name, str) or not isinstance(app, str | None):
         raise ActionError('an action needs "app" and "action", both text')
     before, dot, after = name.partition(".")
     if dot and app in (None, before):
-        return Intent(before, after, {**given, **inner}, dotted=True)
+        return Intent(before, after, {**arguments, **inner}, dotted=True)
     if app is None:
         raise ActionError('an action needs "app" and "action", both text')
-    return Intent(app, name, {**given, **inner})
+    return Intent(app, name, {**arguments, **inner})
 
 
 def _as_object(arguments: Any) -> dict[str, Any]:

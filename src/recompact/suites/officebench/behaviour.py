@@ -33,12 +33,12 @@ def behaviour_of(action: Action) -> Behaviour | None:
     if intent.app == SYSTEM_APP:
         return "documentation" if intent.action == SWITCH else None
     app = APPS.get(intent.app)
-    found = app.action(intent.action) if app is not None else None
-    if found is None:
+    app_action = app.action(intent.action) if app is not None else None
+    if app_action is None:
         return None
     if app == SHELL and _CHANGING.search(str(intent.arguments.get("command", ""))):
         return "mutation"
-    return found.behaviour
+    return app_action.behaviour
 
 
 def literals_in(text: str) -> Literals:

@@ -109,8 +109,8 @@ def _excel_cell_comparator(case: Case, arguments: Arguments) -> bool:
         return False
     text = workbook_text(case.testbed.read(arguments["file"]))
     for match in arguments["matches"]:
-        found = re.search(rf"\({match['row']}, {match['col']}\): ([^\t\n]*)", text)
-        if found is None or found[1] not in allowed_values(match["comparator"]):
+        cell = re.search(rf"\({match['row']}, {match['col']}\): ([^\t\n]*)", text)
+        if cell is None or cell[1] not in allowed_values(match["comparator"]):
             return False
     return True
 

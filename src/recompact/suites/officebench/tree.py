@@ -37,8 +37,8 @@ class Subtask:
     @property
     def apps(self) -> str:
         """How many apps the task takes: its name begins with that number."""
-        found = _NAME.fullmatch(self.template)
-        return found[1] if found else "unknown"
+        name_match = _NAME.fullmatch(self.template)
+        return name_match[1] if name_match else "unknown"
 
     @property
     def now(self) -> datetime:

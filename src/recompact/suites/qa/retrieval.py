@@ -76,8 +76,8 @@ class Bm25Retriever:
         known = [word for word in words if word in index.vocab_dict]
         if not known:
             return ()
-        found = index.retrieve([known], k=min(count, len(offsets)), show_progress=False, n_threads=0)
-        ranked = sorted((-float(score), int(n)) for n, score in zip(found.documents[0], found.scores[0], strict=True))
+        hits = index.retrieve([known], k=min(count, len(offsets)), show_progress=False, n_threads=0)
+        ranked = sorted((-float(score), int(n)) for n, score in zip(hits.documents[0], hits.scores[0], strict=True))
         return tuple(self._passage(int(offsets[number])) for negative, number in ranked if negative < 0)
 
     def _passage(self, offset: int) -> Passage:
@@ -147,8 +147,8 @@ class HttpRetriever:
     attempts: int = 3
 
     def search(self, query: str, count: int) -> Sequence[Passage]:
-        asked = json.dumps({"queries": [query], "topk": count, "return_scores": True}).encode()
-        request = urllib.request.Request(self.url, asked, {"Content-Type": "application/json"})
+        body = json.dumps({"queries": [query], "topk": count, "return_scores": True}).encode()
+        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         answer = self._answer(request)
         try:
             (hits,) = json.loads(answer)["result"]

@@ -41,8 +41,8 @@ class Tau2Environment:
         prompt = self._official.agent.LLMAgent(
             tools=self._environment.get_tools(), domain_policy=self._environment.get_policy(), llm=""
         ).system_prompt
-        said = self._orchestrator.message.content
-        return Opening((system(prompt), assistant(greeting), user(said)), self._tools(), text_actions=True)
+        first_text = self._orchestrator.message.content
+        return Opening((system(prompt), assistant(greeting), user(first_text)), self._tools(), text_actions=True)
 
     def step(self, action: Action) -> Observation:
         orchestrator = self._orchestrator

@@ -64,8 +64,8 @@ class Official:
         def generate(model: str = "", messages: Sequence[Any] = (), tools: Any = None, **settings: Any) -> Any:
             if tools:
                 raise NotImplementedError("a simulated user with tools of its own; the retail domain has none")
-            said = tuple(Message(each.role, each.content or "") for each in messages)
-            reply = ask(role, Request(said, (), Decoding(temperature=temperature)))
+            spoken_messages = tuple(Message(each.role, each.content or "") for each in messages)
+            reply = ask(role, Request(spoken_messages, (), Decoding(temperature=temperature)))
             content = reply.message.content
             return self.messages.AssistantMessage(
                 role="assistant", content=without_fence(content) if role == JUDGE else content

@@ -116,8 +116,8 @@ def _edit(arguments: Arguments, files: Files) -> str:
     content = _content(files, name)
     times = content.count(old)
     if times != 1:
-        found = "does not occur" if not times else f"occurs {times} times"
-        raise ActionError(f"the passage {found} in {name}; give one that occurs exactly once, as it stands there")
+        problem = "does not occur" if not times else f"occurs {times} times"
+        raise ActionError(f"the passage {problem} in {name}; give one that occurs exactly once, as it stands there")
     files.write(name, content.replace(old, new).encode("utf-8", "replace"))
     return f"{name} is changed."
 

@@ -40,11 +40,11 @@ def _create_event(desk: Desk, arguments: Arguments) -> str:
 def _delete_event(desk: Desk, arguments: Arguments) -> str:
     user, summary = _user(arguments, "user"), text(arguments, "summary")
     calendar = _load(desk, user)
-    kept = [part for part in calendar.subcomponents if part.name != "VEVENT" or str(part.get("summary")) != summary]
-    deleted = len(calendar.subcomponents) - len(kept)
+    others = [part for part in calendar.subcomponents if part.name != "VEVENT" or str(part.get("summary")) != summary]
+    deleted = len(calendar.subcomponents) - len(others)
     if not deleted:
         raise ActionError(f"{user}'s calendar has no event {summary!r}")
-    calendar.subcomponents = kept
+    calendar.subcomponents = others
     desk.files.write(_file(user), calendar.to_ical(), CALENDAR_LIMIT)
     count = "The event is" if deleted == 1 else f"{deleted} events are"
     return f"{count} deleted from {user}'s calendar, which now reads:\n{_events(calendar)}"

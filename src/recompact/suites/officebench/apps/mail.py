@@ -40,10 +40,10 @@ def _list_emails(desk: Desk, arguments: Arguments) -> str:
 def _read_email(desk: Desk, arguments: Arguments) -> str:
     user, name = _user(arguments, "username"), plain_name(text(arguments, "email_id"), "the email_id")
     known = desk.files.names(f"emails/{user}", ".eml")
-    found = next((each for each in (name, f"{name}.eml") if each in known), None)
-    if found is None:
+    mail_name = next((each for each in (name, f"{name}.eml") if each in known), None)
+    if mail_name is None:
         raise ActionError(f"{user} has no e-mail {name!r}; list_emails shows the ids")
-    return _show_mail(desk, user, found)
+    return _show_mail(desk, user, mail_name)
 
 
 def _show_mail(desk: Desk, user: str, name: str, preview: int | None = None) -> str:
