@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
+from sentences import numbers_in
 
 from recompact.adaptation.acon_feedback import BASELINE, PROMPT, contrast
 from recompact.adaptation.adapt import Adaptation, adapt
@@ -141,7 +142,7 @@ def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
     with Store.read(tmp_path / "run.db") as store:
         found = contrast(store)
     assert (found.tasks, found.regressions) == (("pocket-train-046",), False)
-    assert "so the one failure with compaction is used" in found.statement
+    assert found.failed == 1
     assert all(candidate.template for candidate in candidates)
 
 
@@ -152,7 +153,8 @@ def test_without_failures_there_is_no_candidate_and_that_is_said(tmp_path: Path)
     assert result.template == default_template()
     (told,) = result.candidates
     assert (told.name, told.template) == ("acon-ut", None)
-    assert told.objections == ("Of 1 training task none failed with compaction: there is nothing to learn from.",)
+    (objection,) = told.objections
+    assert numbers_in(objection) == ["1"]
 
 
 def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path)
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
     assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]
-    assert "nothing can be shortened" in candidates[1].objections[0]
+    assert all(candidate.objections for candidate in candidates)
 
 
 KILLS = (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fakes import Scripted
 from schemas import strict_fields
+from sentences import numbers_in
 
 from recompact.adaptation.acon_feedback import (
     BASELINE,
@@ -95,15 +96,9 @@ def test_only_successes_both_ways_are_slow(tmp_path: Path, values: tuple[float, 
 
 
 def test_what_serves_is_said() -> None:
-    assert Contrast((), False, 0, 7).statement == (
-        "Of 7 training tasks none failed with compaction: there is nothing to learn from."
-    )
-    assert Contrast(("a", "b"), True, 3, 7).statement == (
-        "2 of 7 training tasks were done without compaction and failed with it."
-    )
-    assert Contrast(("a", "b", "c"), False, 3, 7).statement == (
-        "No training task was done without compaction and failed with it, so all 3 failures with compaction are used."
-    )
+    assert numbers_in(Contrast((), False, 0, 7).statement) == ["7"]
+    assert numbers_in(Contrast(("a", "b"), True, 3, 7).statement) == ["2", "7"]
+    assert numbers_in(Contrast(("a", "b", "c"), False, 3, 7).statement) == ["3"]
 
 
 # --- two runs as one text
@@ -226,20 +221,20 @@ def test_a_reliability_is_a_number_or_nothing(said: Any, reliability: float | No
 def test_feedback_without_remedies_or_of_an_unknown_category_is_asked_for_again() -> None:
     feedback, _ = given(answer(remedies=[" "]), answer(findings=finding(category="luck")), answer(wasted="x"), answer())
     assert feedback.remedies == ("Keep tokens.",)
-    assert feedback.objections == (
-        "it has no remedies: give at least one",
-        f"'luck' is no category; choose one of {', '.join(CATEGORIES)}",
-        "wasted must be a list",
-    )
+    remedies, category, wasted = feedback.objections
+    assert "remedies" in remedies
+    assert "'luck'" in category
+    assert ", ".join(CATEGORIES) in category
+    assert "wasted" in wasted
     refused, _ = given(answer(remedies=[]), redraws=0)
-    assert refused == Feedback("t1", objections=("it has no remedies: give at least one",), cuts=3, left_out=40)
+    assert refused == Feedback("t1", objections=(remedies,), cuts=3, left_out=40)
 
 
 def test_feedback_comes_back_from_json_as_it_was() -> None:
     feedback, _ = given(answer(remedies=[]), answer())
     data = json.loads(json.dumps(feedback.to_json()))
     assert data["findings"] == finding()
-    assert data["refused"] == ["it has no remedies: give at least one"]
+    assert data["refused"] == list(feedback.objections) != []
     assert not {"lapses", "objections"} & data.keys()  # each is recorded once
     assert Feedback.from_json(data) == feedback
     older = {key: data[key] for key in ("task", "divergence", "findings", "remedies", "mechanism", "refused")}
@@ -260,5 +255,5 @@ def test_a_candidate_sees_findings_waste_and_remedies_without_quotes() -> None:
 def test_a_list_is_a_list_and_nothing_that_can_be_gone_through() -> None:
     assert read_list({"x": [1, 2]}, "x") == [1, 2]
     for other in ("text", {"a": 1}, None, (1, 2)):
-        with pytest.raises(ValueError, match="x must be a list"):
+        with pytest.raises(ValueError, match=r"\bx\b"):
             read_list({"x": other}, "x")

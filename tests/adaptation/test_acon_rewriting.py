@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import Scripted
 from schemas import strict_fields
+from sentences import numbers_in
 
 from recompact.adaptation.acon_rewriting import FREE, LOCKED, Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import (
@@ -81,7 +82,7 @@ def test_no_more_than_five_breaks_are_named() -> None:
     candidate, _ = rewritten(draft(" ".join(sorted(literals))), locked=True, instances=literals)
     assert len(headings) > 1
     assert candidate.template is None
-    assert candidate.objections[0].count("belongs to one task only") == 5
+    assert sum(f"'{literal}'" in candidate.objections[0] for literal in literals) == 5
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -90,7 +91,8 @@ def test_placeholders_stay_in_both_parts(part: str, locked: bool) -> None:
     text = draft("Keep.\n", "Keep.\n", **{part: ORIGINAL.part(part).replace("{{ budget }}", "many")})
     candidate, _ = rewritten(text, locked=locked)
     assert candidate.template is None
-    assert f"{part}: the placeholders must stay" in candidate.objections[0]
+    assert candidate.objections[0].startswith(f"{part}:")
+    assert "{{ budget }}" in candidate.objections[0]
 
 
 def test_only_the_lock_forbids_instances() -> None:
@@ -107,9 +109,12 @@ def test_a_clause_may_have_no_grounds_but_none_that_were_not_given() -> None:
     assert [clause.answers for clause in candidate.clauses] == [(), ("b", "a")]
     refused, _ = rewritten(draft("x", rules=[rule(entries=["a", "z"])]))
     begin = ("Keep " + "very " * 30)[:60]
-    assert refused.objections == (f"the clause {begin!r} cites ['z'], which was not given",)
+    (objection,) = refused.objections
+    assert repr(begin) in objection
+    assert "['z']" in objection
     for wrong, name in (({"rules": "none"}, "rules"), ({"rules": [rule(entries="a")]}, "entries")):
-        assert rewritten(draft("x", **wrong))[0].objections == (f"{name} must be a list",)
+        (objection,) = rewritten(draft("x", **wrong))[0].objections
+        assert name in objection
 
 
 def test_an_answer_may_leave_out_the_last_line_end() -> None:
@@ -271,7 +276,8 @@ def test_the_form_of_an_analysis_is_demanded() -> None:
 
 def test_an_analysis_that_names_nothing_is_refused_and_its_reduced_form_has_no_quotes() -> None:
     empty = analysed({"remove": [], "keep": []})
-    assert empty == Analysis("t#1", 19, objections=("it names nothing to remove and nothing to keep",))
+    assert (empty.name, empty.length, empty.remove, empty.keep) == ("t#1", 19, (), ())
+    assert len(empty.objections) == 1
     full = analysed({"remove": [{"kind": "p", "how": "h"}], "keep": [{"kind": "k", "quote": "tok-9", "reason": "r"}]})
     assert full.reduced() == {
         "compaction": "t#1",
@@ -282,5 +288,5 @@ def test_an_analysis_that_names_nothing_is_refused_and_its_reduced_form_has_no_q
 
 def test_the_introduction_says_how_long_summaries_are_on_average() -> None:
     text = introduction([Analysis("a#1", 100), Analysis("a#2", 201)])
-    assert "summaries have 150 characters on average" in text
+    assert "150" in numbers_in(text)
     assert "{entries}" in text

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from acon_support import study_run
+from sentences import numbers_in
 
 from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
 from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
@@ -16,7 +17,7 @@ from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, 
 from recompact.adaptation.acon_texts import in_segments, segments, summaries
 from recompact.adaptation.excerpts import shown_turns, without_middle
 from recompact.adaptation.instances import instances_in
-from recompact.adaptation.optimizer import Optimizer
+from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.engine.collection import collect
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
@@ -90,7 +91,6 @@ def test_the_optimizer_sees_both_runs_but_never_the_prefix(compacted: Trajectory
     assert f'<without-compaction success="no" steps="{compacted.steps}"' in pair.text
     for message in SUITE.environment(TASK).start().prefix:
         assert message.content not in pair.text
-    assert "You do tasks in a person's apps" not in pair.text
     assert any("@" in literal for literal in instances_in((pair.text,)))
 
 
@@ -168,7 +168,7 @@ def test_only_the_sample_and_only_its_lessons_reach_the_optimizer() -> None:
     shorter = Assignment(template, entries, introduction([Analysis("x#1", 1000), Analysis("x#2", 2000)]), AIM)
     model = Scripted(answer)
     asyncio.run(rewrite(Optimizer(model), "c", shorter, ["a"]))
-    assert "1500 characters on average" in model.requests[0].messages[-1].content
+    assert "1500" in numbers_in(model.requests[0].messages[-1].content)
 
 
 def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> None:
@@ -189,7 +189,7 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
     assert Analysis.from_json(json.loads(json.dumps(analysis.to_json()))) == analysis
     refused = asyncio.run(analyse(Optimizer(Scripted(*["no"] * 4)), made))
     assert (refused.remove, refused.keep, len(refused.objections)) == ((), (), 2)
-    assert refused.objections[-1] == "it gave the same answer again"
+    assert refused.objections[-1] == SAME
     misquoted = {"remove": [], "keep": [{"kind": "goal", "quote": "never said", "reason": "r"}]}
     (needed,) = asyncio.run(analyse(Optimizer(Scripted(json.dumps(misquoted))), made)).keep
     assert (needed.kind, needed.quote) == ("goal", "")  # it loses its quote and stands

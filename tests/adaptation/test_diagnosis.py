@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from schemas import strict_fields
+from sentences import numbers_in
 
 from recompact.adaptation.candidates import without_usable
 from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
@@ -213,7 +214,7 @@ def test_only_evidence_that_was_cut_counts_as_cut() -> None:
 def test_the_first_three_reasons_are_given_where_no_candidate_is_usable() -> None:
     objections = ("first", "second", "first", "third", "fourth")
     words = without_usable([Candidate(f"pair-{n}", None, (), (reason,)) for n, reason in enumerate(objections)])
-    assert words.endswith("the first reasons: first; second; third")
+    assert words.endswith(": first; second; third")
     assert without_usable([Candidate("pair-1", None), Candidate("pair-2", default_template())]) == ""
 
 
@@ -266,19 +267,22 @@ def test_what_is_wrong_with_findings_is_said_by_their_number() -> None:
     diagnosis, _ = answered(
         answer(finding(lines=["S1", long]), finding(kind=" "), {"kind": "x"}, finding(mechanism="luck"))
     )
-    assert diagnosis.losses[0] == f"finding 1 cites {long[:60]!r}, which is no line"
-    assert diagnosis.losses[1] == "finding 2 was dropped: its kind is empty"
-    assert diagnosis.losses[2] == "finding 3 was dropped: it lacks 'mechanism'"
-    assert diagnosis.losses[3].startswith("finding 4 was dropped: 'luck' is no mechanism; choose one of omitted state,")
+    cites, kind, lacks, mechanism = diagnosis.losses
+    assert [numbers_in(loss)[0] for loss in diagnosis.losses] == ["1", "2", "3", "4"]
+    assert repr(long[:60]) in cites
+    assert "kind" in kind
+    assert "'mechanism'" in lacks
+    assert "'luck'" in mechanism
+    assert "omitted state," in mechanism
 
 
 def test_findings_that_all_fell_are_no_abstention() -> None:
     diagnosis, _ = answered(answer(finding(kind=""), abstain="It is chance."))
     assert diagnosis.failed
-    assert diagnosis.objections[0] == "finding 1 was dropped: its kind is empty"
+    assert "finding 1" in diagnosis.objections[0]
     blank, _ = answered(answer(abstain="  "))
     assert blank.failed
-    assert blank.objections[0].startswith("it has no findings: name the most likely cause")
+    assert "no findings" in blank.objections[0]
     missing, _ = answered({"findings": []})
     assert missing.failed
 

@@ -105,7 +105,7 @@ def test_everything_is_there_that_a_person_would_need(scope: str) -> None:
     continuations = re.findall(r'<continuation number="(\d)" arm="(\w+)" draw="(\d)"', text)
     assert continuations == [("1", "PRE", "1"), ("2", "POST", "1"), ("3", "PRE", "2"), ("4", "POST", "2")]
     after = re.findall(r"<continuation[^>]*>\n(.*?)\n</continuation>", text, re.DOTALL)[1]
-    assert "the task was not done (score 0)" in after
+    assert "not done (score 0)" in after
     assert "no payment" in after  # the score's details
     assert re.search(r"C2\.\d+\| \(again\) -> login", after)
     assert re.search(r'C2\.\d+\| \{"token": "tok-99"\}', after)  # an observation

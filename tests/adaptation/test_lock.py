@@ -58,9 +58,11 @@ def test_each_break_is_said_in_words(change: str, to: str, said: tuple[str, ...]
 
 
 def test_both_parts_are_locked_and_the_system_message_too() -> None:
-    assert broken_rules(SMALL, replace(SMALL, system="other")) == ("system: must stay as it is",)
+    (said,) = broken_rules(SMALL, replace(SMALL, system="other"))
+    assert said.startswith("system: ")
     (said,) = broken_rules(SMALL, revised("## Goal", "## Aim", "update"))
-    assert said.startswith("update: the headings must stay")
+    assert said.startswith("update: the headings")
+    assert "## Aim" in said
     assert broken_rules(SMALL, SMALL) == ()
 
 
@@ -78,9 +80,9 @@ def test_what_the_template_itself_says_is_nobodys_instance() -> None:
 def test_placeholders_are_counted() -> None:
     assert lost_placeholders("first", SMALL, revised("{{ history }}", "{{ history }}{{ history }}")) != []
     twice = revised("{{ history }}", "{{ history }}{{ history }}")
-    assert lost_placeholders("first", twice, SMALL) == [
-        "first: the placeholders must stay ['{{ history }}', '{{ history }}'], each as often as before"
-    ]
+    (said,) = lost_placeholders("first", twice, SMALL)
+    assert said.startswith("first: ")
+    assert "['{{ history }}', '{{ history }}']" in said
     swapped = revised("{{ history }}{{ previous_summary }}", "{{ previous_summary }}{{ history }}", "update")
     assert lost_placeholders("update", SMALL, swapped) == []
 
@@ -188,7 +190,8 @@ def test_a_revision_follows_a_grouping_of_what_was_diagnosed() -> None:
 def test_a_grouping_that_failed_is_no_hindrance_and_is_told() -> None:
     candidate, model = revising("no", draft())
     assert candidate.template is not None
-    assert candidate.objections == ("grouping: it contains no JSON object",)
+    (objection,) = candidate.objections
+    assert objection.startswith("grouping: ")
     assert model.requests[1].messages[2].content == '{"groups": []}'
 
 
@@ -242,15 +245,17 @@ def test_a_clause_that_names_an_instance_cannot_be_put_in_place_either() -> None
     named = draft("Keep tok-9 exactly.", rules=[rule(clause="Keep tok-9 exactly.")])
     candidate, _ = revising(GROUPS, named, instances=frozenset({"tok-9"}))
     assert candidate.template is None
-    assert candidate.objections == (
-        "first: names 'tok-9', which belongs to one task only; update: names 'tok-9', which belongs to one task only",
-    )
+    (objection,) = candidate.objections
+    assert [each.partition(",")[0] for each in objection.split("; ")] == [
+        "first: names 'tok-9'",
+        "update: names 'tok-9'",
+    ]
 
 
 def test_no_more_than_five_breaks_are_named() -> None:
     literals = [f"tok-{n}" for n in range(9)]
     candidate, _ = revising(GROUPS, draft(" ".join(literals)), instances=frozenset(literals))
-    assert candidate.objections[0].count("belongs to one task only") == 5
+    assert candidate.objections[0].count("names 'tok-") == 5
 
 
 def test_a_section_may_be_left_out_of_a_rule() -> None:
@@ -267,5 +272,5 @@ def test_a_part_ends_with_a_line_end(text: str, part: str) -> None:
 
 @pytest.mark.parametrize("value", [None, "", " \n", 3, ["a"]])
 def test_a_part_that_is_no_text_or_empty_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="first is empty: give the whole part"):
+    with pytest.raises(ValueError, match="first is empty"):
         whole_part({"first": value}, "first")

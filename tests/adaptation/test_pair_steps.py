@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from method_support import method_inputs
+from sentences import numbers_in
 
 from recompact.adaptation import adapt as adapting, pair, pair_controls
 from recompact.adaptation.adapt import STAGES, adapt, verifying
@@ -90,34 +91,30 @@ def test_other_evidence_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_candidates_of_no_use_are_to_be_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     proposal, _ = proposed(monkeypatch, [diagnosis("a")], usable=False)
     assert proposal.unusable
-    assert proposal.statement.endswith("the first reasons: no JSON")
+    assert proposal.statement.endswith(": no JSON")
     assert proposal.candidates[0].template is None
 
 
 def test_without_boundaries_there_is_nothing_to_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recompact.adaptation.evidence.trajectories", lambda store: [])
     proposal, seen = proposed(monkeypatch, [])
-    assert proposal == Proposal(
-        (), statement="No boundary was retained, so there is nothing to adapt: the original stays."
-    )
+    assert (proposal.candidates, proposal.evidence, proposal.unusable) == ((), None, False)
+    assert proposal.statement
     assert seen.kind == ""
 
 
 def test_where_all_abstained_the_original_stays_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     proposal, _ = proposed(monkeypatch, [diagnosis(name, 0, abstained="chance") for name in "ab"])
-    assert proposal.statement == (
-        "The optimizer abstained on all 2 retained boundaries: no summary explains its difference, so there is nothing"
-        " to adapt and the original stays."
-    )
+    assert "abstained" in proposal.statement
+    assert numbers_in(proposal.statement) == ["2"]
     assert not proposal.unusable
 
 
 def test_where_answers_failed_the_first_three_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = [diagnosis("a", 0, objections=("one", "two")), diagnosis("b", 0, objections=("one", "three", "four"))]
     proposal, _ = proposed(monkeypatch, [*failed, diagnosis("c", 0, abstained="chance")])
-    assert proposal.statement == (
-        "The optimizer gave no usable diagnosis of 2 of 3 retained boundaries; the first reasons: one; two; three"
-    )
+    assert numbers_in(proposal.statement) == ["2", "3"]
+    assert proposal.statement.endswith(": one; two; three")
     assert proposal.unusable
 
 
@@ -302,7 +299,7 @@ def test_built_in_methods_are_found_by_their_names() -> None:
 
 
 def test_options_of_a_method_that_takes_none_are_refused_by_their_name() -> None:
-    with pytest.raises(OptionError, match="method 'pair' takes no options") as raised:
+    with pytest.raises(OptionError, match="'pair'") as raised:
         load_method("pair", {"samples": 3})
     assert raised.value.key == "samples"
     assert load_method("pair", {}).name == "pair"
@@ -318,7 +315,7 @@ def test_a_plug_in_must_be_a_method_or_give_one(tmp_path: Path) -> None:
     assert load_method("mine.py:make", None, tmp_path).name == "given"
     assert load_method("mine.py:make", {"name": "other"}, tmp_path).name == "other"
     for name in ("wrong", "number"):
-        with pytest.raises(InputError, match=f"method 'mine.py:{name}' is no method: it must be, or give"):
+        with pytest.raises(InputError, match=f"'mine.py:{name}'"):
             load_method(f"mine.py:{name}", None, tmp_path)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 
 from recompact.adaptation.acon import reasons
 from recompact.adaptation.evidence import EvidenceText
@@ -41,9 +43,8 @@ def test_what_was_added_and_taken_away_is_listed_and_nothing_else(before: list[s
 def test_headings_that_changed_are_named_as_they_were_and_as_they_are() -> None:
     before, after = with_guidance([]), with_guidance([])
     after = replace(after, first=after.first.replace("## Next steps", "## Open points"))
-    assert section_changes(before, after, "first")[0] == (
-        "The headings were “## Goal”, “## Next steps”; now they are “## Goal”, “## Open points”."
-    )
+    sentence = section_changes(before, after, "first")[0]
+    assert re.findall(r"“(.+?)”", sentence) == ["## Goal", "## Next steps", "## Goal", "## Open points"]
     assert section_changes(before, before, "first") == ["Nothing.", ""]
 
 
@@ -95,7 +96,5 @@ def test_the_reasons_of_acons_clauses_are_what_was_observed() -> None:
 def test_what_a_diagnosis_will_cost_is_said_before_anything_is_sent(price: float, cost: str | None) -> None:
     excerpts = tuple(EvidenceText(BoundaryId("s", n), "none", "", 2_500, {}) for n in (1, 2))
     statement = Plan("luna", "https://api.example.org", excerpts, 1, price).statement
-    assert statement.startswith("2 masked excerpts of about 5,000 tokens")
-    assert (f", about {cost} at the config's price will be sent to luna" in statement) == (cost is not None)
-    assert ("config's price" in statement) == (cost is not None)
-    assert "1 compaction whose summary is not readable cannot be diagnosed" in statement
+    assert numbers_in(statement) == ["2", "5,000", *([cost] if cost else []), "1"]
+    assert "luna" in statement

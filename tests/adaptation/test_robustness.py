@@ -180,7 +180,7 @@ def test_instances_of_the_evidence_are_refused(verified: Path, tmp_path: Path, m
     for candidate in candidates:
         assert (candidate.template is None) == (method != "pair")
         assert candidate.template is None or literal not in "".join(candidate.template.parts().values())
-        assert f"names {literal!r}, which belongs to one task only" in candidate.objections[0]
+        assert f"names {literal!r}" in candidate.objections[0]
     assert told(requests, literal)
 
 
@@ -197,7 +197,7 @@ def test_what_only_a_continuation_showed_belongs_to_one_task_too(verified: Path,
         lambda request, text: part(text, "## Goal\n", f"## Goal\nMind {literal}.\n") if '"first"' in text else text,
     )
     assert all(literal not in "".join(c.template.parts().values()) for c in candidates if c.template)
-    assert f"names {literal!r}, which belongs to one task only" in candidates[0].objections[0]
+    assert f"names {literal!r}" in candidates[0].objections[0]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_bad_feedback_is_redrawn_then_reported(verified: Path, tmp_path: Path, f
     candidates, requests, path = drawn(verified, tmp_path, "acon-ut", lambda request, text: spoil(text))
     (report,) = candidates
     assert (report.name, report.template) == ("acon-ut", None)
-    assert "gave no usable feedback" in report.objections[0]
+    assert report.objections
     assert told(requests, reason)
     with Store.read(path) as store:
         made = [store.result(unit) for unit in store.finished("feedback")]

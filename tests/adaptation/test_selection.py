@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from acon_support import CONFIG, adapted, study_run
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
@@ -91,7 +92,7 @@ def test_a_run_that_stays_broken_is_left_out_for_all_and_reported(collected: Pat
     assert all(fit.steps > 1 for fit in selection.fits)  # not the zero steps of a broken run
     assert [fit.broken for fit in selection.fits] == [1, 1]
     assert selection.excluded == (f"{first}, run 0",)
-    assert "1 run of each template was left out, because an environment broke" in selection.statement
+    assert numbers_in(selection.statement)[-1] == "1"
     assert Selection.from_json(selection.to_json()) == selection
     assert second in selection.tasks
     mended, _ = _again(path)
@@ -108,7 +109,7 @@ def _again(path: Path) -> tuple[Selection, Path]:
 def test_where_everything_breaks_the_original_stays(collected: Path, tmp_path: Path) -> None:
     selection, _ = selected(collected, tmp_path, lambda task, attempt: True)
     assert selection.winner == ORIGINAL
-    assert "nothing could be selected" in selection.statement
+    assert numbers_in(selection.statement) == ["2"]  # runs that were left out, and no pass rate
 
 
 def test_the_winner_of_ut_meets_the_candidates_of_utco_on_fresh_runs(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_race_prunes_and_reports_fresh_runs(collected: Path, tmp_path: Path) -
     assert sum("/race/" in unit for unit in units) <= 4 * len(selection.tasks)
     if selection.winner != ORIGINAL:
         assert {fit.name for fit in selection.confirmed} == {ORIGINAL, selection.winner}
-        assert "On fresh runs of the fit tasks" in selection.statement
+        assert "fresh runs" in selection.statement
         assert result.template != ORIGINAL_TEMPLATE
     calls = study_run(path, adapt, "pair", text=RACING)
     assert calls.selection == selection  # read back
@@ -258,7 +259,7 @@ def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, t
 
     selection = study_run(path, work, "pair", text=RACING)
     assert selection.winner == ORIGINAL
-    assert selection.statement.startswith("No candidate was left")
+    assert not numbers_in(selection.statement)
 
 
 def test_fresh_runs_that_all_broke_are_no_estimate() -> None:
@@ -266,11 +267,11 @@ def test_fresh_runs_that_all_broke_are_no_estimate() -> None:
     fits = (Fit(ORIGINAL, 12, 8, 20.0), Fit("c", 12, 9, 20.0))
     broken = (Fit(ORIGINAL, 0, 0, 0.0, 12), Fit("c", 0, 0, 0.0, 12))
     selection = Selection(fits, "c", ("t",), "racing", ("t, run 0",), broken)
-    assert "there is no estimate of what it gains" in selection.statement
+    assert numbers_in(selection.statement) == ["1"]  # run that was left out, and no pass rate
     assert "0 of 0" not in selection.statement
     fresh = replace(selection, confirmed=(replace(broken[0], runs=12, passed=7), replace(broken[1], runs=12, passed=9)))
-    assert "9 of 12 runs passed" in fresh.statement
-    assert "of the original, 7 of 12 runs passed" in fresh.statement
+    assert numbers_in(fresh.statement)[:2] == ["9", "12"]
+    assert [number for number in numbers_in(fresh.statement) if number in ("7", "9")] == ["9", "7"]
 
 
 def test_a_rate_is_a_share_so_that_unequal_numbers_of_runs_compare() -> None:

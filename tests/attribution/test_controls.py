@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from made_up_runs import begin, collect, draw, journal, pair
+from sentences import numbers_in
 
 from recompact.attribution.controls import TasksLeftOut, controls_of
 from recompact.engine.config import VerifyConfig
@@ -66,10 +67,8 @@ def test_tasks_that_an_environment_broke_say_nothing_about_the_identity(store: S
     assert (found.identity.tasks, found.identity.gap.value) == (1, 0.0)
     assert found.left_out == TasksLeftOut(broken=2, without_verdict=1)
     assert found.to_json()["left_out_of_identity"] == {"broken": 2, "without_verdict": 1}
-    assert found.left_out.statement == (
-        "2 tasks where the environment broke a trajectory and 1 task with a boundary without a verdict"
-    )
-    assert TasksLeftOut(0, 2).statement == "2 tasks with a boundary without a verdict"
+    assert numbers_in(found.left_out.statement) == ["2", "1"]
+    assert numbers_in(TasksLeftOut(0, 2).statement) == ["2"]
     assert TasksLeftOut(0, 0).statement == ""
     assert controls_of(store).left_out is None
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from attribution_support import outcomes, random_pool
 from scipy import stats
+from sentences import numbers_in
 
 from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
@@ -73,6 +74,6 @@ def test_effects_count_from_their_thresholds_on() -> None:
 def test_counts_of_unequal_draws_are_said_to_be_biased() -> None:
     one, three = outcomes((1, 5, 0, 5)), outcomes(*[(1, 5, 0, 5)] * 3)
     effects = effects_of({BoundaryId("t", 1): one, BoundaryId("t", 2): three})
-    assert unequal_note(effects.values()).startswith("Boundaries have 1 to 3 draws in an arm.")
+    assert numbers_in(unequal_note(effects.values()))[:2] == ["1", "3"]
     assert unequal_note([effects[BoundaryId("t", 2)]] * 2) == ""
     assert unequal_note([]) == ""

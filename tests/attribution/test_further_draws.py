@@ -10,6 +10,7 @@ from statistics import fmean
 
 import pytest
 from run_files import select_rows
+from sentences import numbers_in
 from verify_support import FickleNoter, ShakyReader, books, study_of
 
 from recompact.attribution.controls import controls_of
@@ -114,7 +115,7 @@ async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone
                 assert finding.to_json()["confirmed"]["hazard"] == finding.confirmed.hazard
         statement = statement_of(read_verdicts(store))
         assert statement.confirmable == len(retained)
-        assert any("after all draws but the fresh pairs" in sentence for sentence in statement.sentences())
+        assert any("but the fresh pairs" in sentence for sentence in statement.sentences())
         assert further_draws(store) == {"control": 0, "confirm": 8 * len(retained), "resample": 0}
         assert 0 <= (statement.confirmed or 0) <= statement.confirmable
 
@@ -157,9 +158,9 @@ def test_one_is_said_in_the_singular(verified: Path) -> None:
         statement = statement_of(read_verdicts(store))
     alone, several = replace(statement, retained=1, left_out=1), replace(statement, retained=2, left_out=2)
     assert f"1 of {statement.examined} boundaries was retained" in alone.sentences()[1]
-    assert alone.sentences()[-1].startswith("1 boundary was left out")
+    assert numbers_in(alone.sentences()[-1])[0] == "1"
     assert f"2 of {statement.examined} boundaries were retained" in several.sentences()[1]
-    assert several.sentences()[-1].startswith("2 boundaries were left out")
+    assert numbers_in(several.sentences()[-1])[0] == "2"
 
 
 class Repeating(FickleNoter):
@@ -187,7 +188,7 @@ async def test_harm_of_the_prompt_and_of_one_summary_are_two_numbers(verified: P
         assert two.summary.value != two.prompt.value
         assert two.summary.low < two.summary.value < two.summary.high
         sentence, doubt = [s for s in statement_of(found).sentences() if "fresh summaries" in s or "too large" in s]
-        assert f"H is on average {recorded:+.2f} " in sentence
+        assert f" {recorded:+.2f} " in sentence
         assert f"and {fresh:+.2f} " in sentence
         assert "--confirm" in doubt
         assert statement_of(found).to_json()["two_hazards"]["prompt"]["value"] == two.prompt.value
@@ -208,7 +209,9 @@ async def test_fresh_summaries_of_the_same_words_are_one_summary(verified: Path,
         statement = statement_of(read_verdicts(store))
         assert statement.two_hazards is not None
         assert statement.two_hazards.same == 1
-        assert any("At 1 boundary every fresh summary has the same words" in s for s in statement.sentences())
+        varied = replace(statement, two_hazards=replace(statement.two_hazards, same=0))
+        (told,) = set(statement.sentences()) - set(varied.sentences())
+        assert numbers_in(told) == ["1"]
 
 
 @pytest.mark.parametrize("purpose", ["control", "confirm", "resample"])
@@ -246,7 +249,7 @@ async def test_an_overflow_before_the_compaction_leaves_the_boundary_out(tmp_pat
         }
         assert overflowed
         assert {(id.unit, id.index) for id in result.left_out} == overflowed
-        assert all("no PRE to compare" in reason for reason in result.left_out.values())
+        assert all("PRE" in reason for reason in result.left_out.values())
         assert outcomes_in(store).left_out == result.left_out
 
 
@@ -270,7 +273,7 @@ async def test_copies_count_as_one_draw(tmp_path: Path) -> None:
             assert finding.copies
             assert finding.effect is not None
             assert (finding.effect.pre, finding.effect.post) == (1, 1)
-        assert any("count as one draw" in sentence for sentence in statement_of(found).sentences())
+        assert any("one draw" in sentence for sentence in statement_of(found).sentences())
 
 
 async def test_a_verification_retains_what_its_findings_say_also_where_draws_are_copies(tmp_path: Path) -> None:
@@ -294,7 +297,7 @@ def test_deterministic_decoding_is_warned_of() -> None:
     assert decoding_note(Config()) is None
     note = decoding_note(replace(Config(), agent=replace(Config().agent, temperature=0)))
     assert note is not None
-    assert "count as one draw" in note
+    assert "temperature" in note
 
 
 class Unwilling:

@@ -138,7 +138,7 @@ def test_names_that_are_wrong_are_answered_with_names_that_are_there(store: Stor
             boundary_named(store, text)
         return str(raised.value).removeprefix(f"{store.path} has ")
 
-    assert answer("a#1") == "no boundary 'a#1'; it has none: nothing was compacted"
+    assert answer("a#1").startswith("no boundary 'a#1'; ")
     for task in ("book-1", "book-2", "book-3", "book-4", "letter"):
         collect(store, task, (5, 9) if task == "book-4" else (5,))
     assert answer("zzz") == "no boundary 'zzz'; it has book-1#1, book-2#1, book-3#1 …"

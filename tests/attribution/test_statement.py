@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.false_retention import FalseRetention
@@ -90,7 +91,7 @@ def test_the_numbers_in_the_sentences_are_those_of_the_findings(
     if not examined:
         (only,) = statement.sentences()
         assert only.startswith("None of" if findings.verdicts else "Nothing was compacted")
-        assert ("all were left out" in only) == (0 < len(left_out) == len(findings.verdicts))
+        assert ("left out" in only) == (0 < len(left_out) == len(findings.verdicts))
         return
     many = "boundary" if len(examined) == 1 else "boundaries"
     counts = numbers(statement, f"N of N {many} {'was' if len(retained) == 1 else 'were'} retained (")
@@ -311,8 +312,7 @@ def test_a_mean_over_one_boundary_is_no_average(boundaries: int, words: str) -> 
     hazards = TwoHazards(boundaries, Estimate(0.5, 0.1, 0.9), Estimate(0.25, -0.1, 0.6), True, 0)
     (only,) = hazards.sentences()
     assert words in only
-    assert "(95 % interval +0.10 to +0.90) for the summary that was recorded" in only
-    assert "and +0.25 (95 % interval -0.10 to +0.60) for the prompt" in only
+    assert numbers_in(only)[-7:] == ["95", "+0.10", "+0.90", "+0.25", "95", "-0.10", "+0.60"]
 
 
 def test_without_a_control_nothing_is_corrected() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from audit_planting import Compact, PlantedCall, Said, Script, claude_code, codex, shell
+from sentences import numbers_in
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.scoring import Assessment, RankedCompaction, assess
@@ -98,7 +99,7 @@ def test_all_calls_are_counted_where_they_are_shown(tmp_path: Path) -> None:
     told = plain(assessed(script, tmp_path))["compactions"][0]
     assert (told["dropped_calls"], told["kept_calls"]) == (5, 0)
     (each,) = ranked(script, tmp_path)
-    assert "It dropped 5 calls and kept 0." in next(iter(words.details(each)))
+    assert numbers_in(next(iter(words.details(each))))[:2] == ["5", "0"]
     assert each.compaction.dropped_calls == 3
 
 
@@ -123,7 +124,7 @@ def test_a_refetch_is_as_many_calls_before_the_compaction_as_the_file_shows(tmp_
     script: Script = [shell("cat a.py", text), *shells(2), PLAN, PLAN, Compact("One.", 0), shell("cat a.py", text)]
     (each,) = ranked(script, tmp_path)
     assert [refetch.age for refetch in each.compaction.refetches] == [4]
-    assert "5 calls before the compaction" in render(assessed(script, tmp_path))
+    assert "5 calls before" in render(assessed(script, tmp_path))
 
 
 def test_a_cut_claims_no_number_of_characters(tmp_path: Path) -> None:

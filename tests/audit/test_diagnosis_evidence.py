@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from fakes import Scripted
+from sentences import numbers_in
 
 from recompact.adaptation.diagnosis import Cause, Diagnosis
 from recompact.adaptation.evidence import EvidenceText
@@ -134,13 +135,10 @@ def plan(number: int = 2, unreadable: int = 0, price: float = 0.0) -> Plan:
 
 
 def test_a_plan_says_what_will_be_sent() -> None:
-    assert plan().statement == (
-        "2 masked excerpts of about 5,000 tokens will be sent to luna (https://api.example.org), then two calls for the"
-        " revised template; answers that cannot be used are asked for again."
-    )
+    assert numbers_in(plan().statement) == ["2", "5,000"]
+    assert "luna (https://api.example.org)" in plan().statement
     one = plan(1, unreadable=2, price=4.0)
-    assert one.statement.startswith("1 masked excerpt of about 2,500 tokens, about 0.01 at the config's price will")
-    assert one.statement.endswith(" 2 compactions whose summary is not readable cannot be diagnosed.")
+    assert numbers_in(one.statement) == ["1", "2,500", "0.01", "2"]
     assert one.tokens == 2_500
 
 
@@ -218,13 +216,11 @@ def observed(**changes: Any) -> ObservedDiagnosis:
 
 
 def test_the_outcome_is_said_in_numbers() -> None:
-    assert observed().statement == (
-        "Of 4 compactions, luna named a cause for 2, abstained on 1 and gave no usable answer for 1; a template was"
-        " revised. It took 4,400 tokens."
-    )
-    assert observed(money=0.00812).statement.endswith("It took 4,400 tokens, 0.0081 at the config's prices.")
+    assert numbers_in(observed().statement) == ["4", "2", "1", "1", "4,400"]
+    assert numbers_in(observed(money=0.00812).statement) == ["4", "2", "1", "1", "4,400", "0.0081"]
     for candidate in (None, Candidate("observed-1", None)):
-        assert "; no template was revised. " in observed(candidate=candidate).statement
+        assert "no template" in observed(candidate=candidate).statement
+        assert "no template" not in observed().statement
 
 
 def test_the_outcome_as_json() -> None:
@@ -327,4 +323,4 @@ def test_a_revision_must_not_name_what_stood_in_an_excerpt(monkeypatch: pytest.M
     result, _, _ = sent(monkeypatch, text, answer(), answer(), '{"groups": []}', revision("Keep x9042 in view."))
     assert result.candidate is not None
     assert result.candidate.template is None
-    assert "names 'x9042', which belongs to one task only" in result.candidate.objections[0]
+    assert "names 'x9042'" in result.candidate.objections[0]

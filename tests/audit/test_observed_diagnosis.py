@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from commands import recompact
 from loopback import served_app
 from test_hostile_transcripts import SECRETS, hostile_session
 
+from recompact.audit.diagnosis import OBSERVATIONAL
 from recompact.values.template import default_template, resolve
 
 KEY = "the-key-of-the-model-itself-0123456789"
@@ -84,12 +86,10 @@ def test_a_template_is_revised_and_marked_as_observational(sessions: Path, tmp_p
     assert done.returncode == 0, done.stderr
     assert len(sent) == 4  # two diagnoses, a grouping, a revision
     before = done.stderr.replace("\n", " ")
-    assert "2 masked excerpts of about" in before
-    assert "at the config's price" in before
+    assert "2 masked excerpts" in before
     after = done.stdout.replace("\n", " ")
-    assert "named a cause for 2, abstained on 0 and gave no usable answer for 0; a template was revised" in after
-    assert "It took 4,400 tokens, 0.0080 at the config's prices" in after
-    assert "neither the diagnoses nor the revised template are verified" in after
+    assert re.search(r" 2\b.* 0\b.* 0\b.* 4,400 tokens, 0\.0080 ", after)
+    assert OBSERVATIONAL in after
     revised = resolve(str(tmp_path / "audit-template"), tmp_path)
     assert "Keep every path of a file that was read." in revised.first
     manifest = json.loads((tmp_path / "audit-template" / "manifest.json").read_text())
@@ -141,7 +141,7 @@ def test_a_model_that_cannot_be_reached_is_one_message(sessions: Path, tmp_path:
     settings = config(tmp_path / "c.toml", "http://127.0.0.1:9/v1")
     done = recompact("audit", sessions, "--no-page", "--yes", "--diagnose", settings, cwd=tmp_path)
     assert done.returncode == 2
-    assert "no template was written" in done.stderr
+    assert not (tmp_path / "audit-template").exists()
     assert "Traceback" not in done.stderr
 
 

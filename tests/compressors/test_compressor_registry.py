@@ -78,7 +78,7 @@ def test_a_class_may_ask_where_the_config_is(tmp_path: Path) -> None:
     built = compressor_kind(Placed, {}, "mine", tmp_path).build(INPUTS)
     assert isinstance(built, Placed)
     assert built.place == tmp_path
-    with pytest.raises(OptionError, match="there is no option 'config_directory'"):
+    with pytest.raises(OptionError, match="'config_directory'"):
         compressor_kind(Placed, {"config_directory": "elsewhere"}, "mine", tmp_path)
 
 
@@ -98,20 +98,20 @@ def test_a_function_is_given_the_inputs_and_may_compress_nothing() -> None:
 
 @pytest.mark.parametrize("plugin", [Half(), CompressorKind(lambda inputs: None)])
 def test_what_is_ready_takes_no_options(plugin: Any) -> None:
-    with pytest.raises(OptionError, match=r"^compressor 'mine' takes no options$") as caught:
+    with pytest.raises(OptionError, match="'mine'") as caught:
         compressor_kind(plugin, {"share": 1, "other": 2}, "mine")
     assert caught.value.key == "share"
 
 
 @pytest.mark.parametrize("plugin", [5, object(), None])
 def test_what_has_no_way_to_compress_is_refused(plugin: Any) -> None:
-    with pytest.raises(InputError, match=r"^compressor 'mine' is no compressor: it needs `async def compress"):
+    with pytest.raises(InputError, match=r"'mine' .*`async def compress"):
         compressor_kind(plugin, {}, "mine")
 
 
 def test_what_gives_no_compressor_is_refused_when_it_is_built() -> None:
     kind = compressor_kind(lambda: 5, {}, "mine")
-    with pytest.raises(InputError, match=r"^compressor 'mine' gave int, which has no `compress`$"):
+    with pytest.raises(InputError, match=r"'mine' .*\bint\b.*`compress`"):
         kind.build(INPUTS)
 
 
@@ -122,7 +122,7 @@ def test_what_has_to_be_installed_first_is_said_before_anything_runs() -> None:
 
 
 def test_options_that_do_not_fit_are_refused_before_anything_runs() -> None:
-    with pytest.raises(OptionError, match="there is no option 'size'"):
+    with pytest.raises(OptionError, match="'size'"):
         compressor_kind(Half, {"size": 3}, "mine")
 
 

@@ -152,7 +152,8 @@ def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: 
     (tmp_path / "c.toml").write_text('[compressor]\nkind = "llmlingua2"\n')
     done = recompact("check", "c.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "line 2: [compressor] kind: compressor 'llmlingua2': llmlingua cannot be imported here" in done.stderr
+    assert "line 2: [compressor] kind:" in done.stderr
+    assert install_command("llmlingua") in done.stderr
 
 
 def test_options_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -365,7 +366,7 @@ async def test_whether_words_were_cut_off_is_told(extractor: Every) -> None:
 
 async def test_where_nothing_is_left_the_compaction_has_failed(extractor: Every) -> None:
     only_last = context(turns=1)
-    with pytest.raises(CompactionFailed, match="LLMLingua-2 kept no word of the history") as failed:
+    with pytest.raises(CompactionFailed) as failed:
         await compressor().compress(only_last, 300)
     assert failed.value.usage == Usage()
 
@@ -375,5 +376,5 @@ def test_nothing_is_missing_where_the_package_can_be_imported(monkeypatch: pytes
     assert LLMLingua2.missing() is None
     monkeypatch.setattr(llmlingua2, "find_spec", lambda name: None)
     assert install_command("llmlingua") in (LLMLingua2.missing() or "")
-    with pytest.raises(InputError, match=r"^compressor 'llmlingua2': llmlingua cannot be imported here: pip install"):
+    with pytest.raises(InputError, match=re.escape(install_command("llmlingua"))):
         llmlingua2.load(MODEL, "auto", ())

@@ -96,18 +96,12 @@ def test_what_is_kept_is_asked_for_piece_by_piece(package: StandIn) -> None:
 @pytest.mark.parametrize("failure", [OSError, ValueError])
 def test_weights_that_cannot_be_loaded_are_an_error_with_a_way_out(package: StandIn, failure: type[Exception]) -> None:
     package.failure = failure("no\n  such file " + "x" * 1000)
-    with pytest.raises(InputError, match="weights of a-model cannot be loaded") as caught:
+    with pytest.raises(InputError, match="a-model") as caught:
         load("a-model", "cpu", ())
     (reason,) = str(caught.value).split(f"({failure.__name__}: ")[1].split("). They")[:1]
     assert reason.startswith("no such file x")
     assert len(reason) == 300
-    assert "name it: [compressor] options" in str(caught.value)
-
-
-def test_another_family_of_models_is_refused(package: StandIn) -> None:
-    package.family = "gpt2"
-    with pytest.raises(InputError, match="a-model is a gpt2 model; LLMLingua-2 knows"):
-        load("a-model", "cpu", ())
+    assert "[compressor] options" in str(caught.value)
 
 
 @pytest.mark.parametrize(("cuda", "device"), [(True, "cuda"), (False, "cpu")])
@@ -155,5 +149,5 @@ def test_another_mistake_of_the_package_is_not_taken_for_missing_weights(package
 
 def test_a_refused_family_is_named_with_those_that_are_known(package: StandIn) -> None:
     package.family = "gpt2"
-    with pytest.raises(InputError, match=r"LLMLingua-2 knows xlm-roberta and bert$"):
+    with pytest.raises(InputError, match=r"a-model .* gpt2 .* xlm-roberta and bert$"):
         load("a-model", "cpu", ())

@@ -384,7 +384,7 @@ async def test_both_replies_are_paid_for_and_what_was_odd_about_them_is_told() -
     compaction, _ = await compacted(first, first)
     assert (compaction.usage, compaction.notes) == (Usage(20, 12, 0, 0, 2), ("one", "one"))
     empty = Reply(assistant(""), Usage(3, 0, 0, 0, 1))
-    with pytest.raises(CompactionFailed, match=r"^the compressor wrote no summary when asked twice$") as failed:
+    with pytest.raises(CompactionFailed, match="twice") as failed:
         await compacted(empty, empty)
     assert failed.value.usage == Usage(6, 0, 0, 0, 2)
 
@@ -398,9 +398,10 @@ async def test_where_a_shorter_summary_cannot_be_asked_for_the_first_is_cut_and_
     assert (compaction.asked_again, compaction.cut, compaction.usage) == (True, True, first.usage)
     assert text_of(compaction).startswith("a b\n")
     assert text_of(compaction).endswith(CUT)
-    assert compaction.notes == ("one", f"a shorter summary could not be asked for: {failure}")
+    note, more = compaction.notes
+    assert (note, more.endswith(f": {failure}")) == ("one", True)
     empty = Reply(assistant(""), Usage(3, 0, 0, 0, 1), notes=("odd",))
-    with pytest.raises(CompactionFailed, match=f"wrote no summary, and then: {failure}$") as failed:
+    with pytest.raises(CompactionFailed, match=f": {failure}$") as failed:
         await compacted(empty, failure)
     assert (failed.value.usage, failed.value.notes) == (empty.usage, ("odd",))
     with pytest.raises(type(failure)):  # nothing was written or paid for yet

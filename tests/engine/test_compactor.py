@@ -121,7 +121,7 @@ def test_objects_of_a_client_library_are_read() -> None:
 
 def test_what_is_no_message_is_refused_by_its_place() -> None:
     for wrong in ({"content": "x"}, {"role": "robot", "content": "x"}, "text", None):
-        with pytest.raises(InputError, match=r"messages\[1\] is no message"):
+        with pytest.raises(InputError, match=r"messages\[1\]"):
             compactor(Writer()).should_compact([TASK, wrong])  # type: ignore[list-item]
     with pytest.raises(InputError, match="scope"):
         Compactor("default", Writer(), 10, scope="all")  # type: ignore[arg-type]
@@ -399,7 +399,7 @@ def test_what_is_within_the_budget_comes_back_as_a_list_of_its_own() -> None:
 
 def test_a_budget_of_one_token_is_one() -> None:
     assert compactor(Writer(), 1).budget == 1
-    with pytest.raises(InputError, match="budget 0 is too small"):
+    with pytest.raises(InputError, match=r"budget\b.*\b0\b"):
         compactor(Writer(), 0)
-    with pytest.raises(InputError, match="unknown scope 'all': use one of history, prefix"):
+    with pytest.raises(InputError, match=r"'all'.*history, prefix"):
         compactor(Writer(), scope="all")

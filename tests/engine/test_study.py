@@ -55,7 +55,7 @@ def test_a_run_lies_where_the_config_or_the_caller_says(tmp_path: Path) -> None:
     assert asyncio.run(opened(str(file)))[0] == runs / "mine.db"
     assert asyncio.run(opened(file, "other"))[0] == runs / "other.db"
     assert asyncio.run(opened(file, tmp_path / "x.db"))[0] == tmp_path / "x.db"
-    with pytest.raises(InputError, match="made in Python has no name: say where the run goes"):
+    with pytest.raises(InputError, match="no name"):
         asyncio.run(opened(Config()))
     assert asyncio.run(opened(Config(), tmp_path / "python.db"))[0] == tmp_path / "python.db"
 
@@ -80,7 +80,7 @@ async def test_a_run_keeps_to_its_config_and_holds_the_text_of_its_template(tmp_
         async with open_study(replace(config, run=replace(config.run, concurrency=1)), store):
             pass  # that decides nothing
         changed = replace(config, compressor=replace(config.compressor, budget=10))
-        with pytest.raises(StoreError, match=r"another config \(compressor.budget: 4096 -> 10\)"):
+        with pytest.raises(StoreError, match=r"\(compressor.budget: 4096 -> 10\)"):
             async with open_study(changed, store):
                 pass
         with pytest.raises(StoreError, match="objects"):
@@ -194,7 +194,7 @@ async def test_only_what_the_run_does_not_have_is_played(tmp_path: Path) -> None
                 return Unit(name, play, record)
 
             units = [unit(f"u{n}") for n in range(3)]
-            with pytest.raises(Unfinished, match="1 unit could not be finished, the first is u1: busy"):
+            with pytest.raises(Unfinished, match=r"^1 unit .* u1: busy"):
                 await study.complete("first", "test", units)
             heard = Heard()
             await replace(study, progress=heard).complete("second", "test", units)

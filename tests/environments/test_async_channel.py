@@ -79,7 +79,7 @@ async def test_a_side_that_breaks_off_has_gone(sent: bytes) -> None:
 async def test_a_length_that_is_not_allowed_is_refused_before_anything_is_waited_for(size: int) -> None:
     channel, theirs = socket_pair()
     theirs.sendall(struct.pack(">I", size))
-    with pytest.raises(MalformedMessage, match=f"a message of {size} bytes, where 1 to 100 are allowed"):
+    with pytest.raises(MalformedMessage, match=f"{size} bytes.* 1 to 100"):
         await channel.receive(100)
     theirs.close()
     channel.close()

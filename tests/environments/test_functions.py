@@ -176,7 +176,7 @@ async def look_twice_async(room: str) -> Any:
     ],
 )
 def test_a_tool_whose_call_would_not_run_it_is_refused(tool: Any, kind: str) -> None:
-    with pytest.raises(InputError, match=f"suite s: tool {kind}, and calling it does not run it: make it a plain"):
+    with pytest.raises(InputError, match=f"suite s: tool {kind}"):
         function_suite("s", [look, tool], {"a": ("?", "x")})
 
 
@@ -210,7 +210,7 @@ def test_a_check_returns_a_bool_or_a_value(verdict: Any, success: bool, value: f
     ],
 )
 def test_what_else_a_check_returns_is_no_verdict(verdict: Any, words: str) -> None:
-    with pytest.raises(TypeError, match=f"the check of task 'a' must return a bool, or a number .*, not {words}$"):
+    with pytest.raises(TypeError, match=f"task 'a' .* {words}$"):
         score_by(lambda answer, state: verdict)
 
 
@@ -218,5 +218,5 @@ def test_a_check_that_is_an_async_function_is_told_as_one() -> None:
     async def check(answer: str, state: dict[str, Any]) -> bool:
         return False
 
-    with pytest.raises(TypeError, match=r"not a coroutine: is it an async function\?$"):
+    with pytest.raises(TypeError, match="coroutine"):
         score_by(check)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import Scripted, calling
 from processes import alive, gone, seen_from_outside
+from sentences import numbers_in
 
 from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import Agent
@@ -126,10 +127,10 @@ async def test_the_kill_timer_ends_what_hangs_and_all_its_children(suite: Hosted
     inner = int((await episode.step(do("child"))).text)
     child = seen_from_outside(episode._client._process.pids()[0], inner)  # type: ignore[attr-defined]
     assert child is not None
-    with pytest.raises(EnvironmentFailed, match="took longer than 2 s"):
+    with pytest.raises(EnvironmentFailed, match=r"\b2 s\b"):
         await episode.step(do("hang"))
     await gone(child)
-    with pytest.raises(EnvironmentFailed, match="its host is gone"):
+    with pytest.raises(EnvironmentFailed, match="host is gone"):
         await episode.step(do("x"))
     await episode.close()
 
@@ -203,7 +204,8 @@ def test_suites_and_the_check_of_their_options_need_no_more_than_that() -> None:
     """AppWorld's packages want another pydantic than ours, so none of ours may be needed where environments live."""
     source = Path(__file__).parents[2] / "src"
     done = subprocess.run([sys.executable, "-S", "-I", "-c", BARE, source], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("the option 'seconds' must be greater than 0\n", "")
+    assert (done.stdout.split("'")[1], done.stderr) == ("seconds", "")
+    assert numbers_in(done.stdout) == ["0"]
 
 
 async def test_an_environment_is_closed_before_its_host_is_killed(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ async def test_an_interrupted_verb_leaves_no_answer_for_the_next(suite: HostedSu
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await episode.step(do("hang"))
-    with pytest.raises(EnvironmentFailed, match="an earlier verb was interrupted"):
+    with pytest.raises(EnvironmentFailed, match="interrupted"):
         await episode.step(do("x"))
     await episode.close()
 

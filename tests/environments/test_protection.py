@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from needs import needs
 from processes import alive
+from sentences import numbers_in
 
 from recompact.environments import protection
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
@@ -68,7 +69,7 @@ async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory:
     shell = Shell(PROGRAM if sandboxed else None, "/place", CommandLimits(processes=20))
     work = asyncio.ensure_future(asyncio.to_thread(shell.run, BOMB, directory))
     most = await with_peak(work)
-    assert work.result().stopped == "it started more than 20 processes"
+    assert numbers_in(work.result().stopped or "") == ["20"]
     assert most <= len(descendants(os.getpid())) + most_tasks(20) + 5
     assert shell.run("echo alive", directory).output == "alive\n"
 
@@ -126,7 +127,7 @@ async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
     before = len(descendants(os.getpid()))
     work = asyncio.ensure_future(evil.step(Action("go", {"bomb": True, "leave": leave})))
     most = await with_peak(work)
-    with pytest.raises(EnvironmentFailed, match="it had more than 30 processes"):
+    with pytest.raises(EnvironmentFailed, match="30 processes"):
         work.result()
     assert most <= before + most_tasks(30)
     assert (await good.step(Action("go", {"bomb": False, "leave": False}))).text == "here"

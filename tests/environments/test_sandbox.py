@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -219,10 +220,10 @@ def test_a_machine_without_bubblewrap_is_named(place: Path, monkeypatch: pytest.
     monkeypatch.setattr(protection, "find_bubblewrap", lambda: (None, "bwrap is not installed"))
     problem = "hosts are not sandboxed, they run with your rights, without your variables: bwrap is not installed"
     assert describe().startswith(f"{problem}; ")
-    with pytest.raises(InputError, match='sandbox = "require", but bwrap is not installed'):
+    with pytest.raises(InputError, match=r'sandbox = "require".* bwrap is'):
         hosted(place, sandbox="require")
     config = parse_config('[suite]\nuse = "shell.py:Suite"\nhost = true\nsandbox = "require"', place / "c.toml")
-    with pytest.raises(ConfigError, match=r"line 4: \[suite\] sandbox: .*bwrap is not installed"):
+    with pytest.raises(ConfigError, match=r"line 4: \[suite\] sandbox: .*bwrap"):
         open_suite(config)
     assert hosted(place).sandbox == "auto"
 
@@ -250,7 +251,7 @@ def test_what_only_concerns_hosts_does_not_make_another_run() -> None:
     )
     assert other.identity() == plain.identity()
     assert other.suite.limits == HostLimits(memory=1_000_000)
-    with pytest.raises(ConfigError, match="must be at least 1"):
+    with pytest.raises(ConfigError, match=r"memory .*\b1\b"):
         parse_config("[suite.limits]\nmemory = 0", Path("c.toml"))
 
 
@@ -297,7 +298,7 @@ asyncio.run(main())
 def test_the_number_of_hosts_is_bounded_by_the_files_that_can_be_opened(place: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", BOUNDED, str(place)], capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["1"] * 16, ran.stderr
-    assert "only 5 hosts at once" in ran.stderr
+    assert "5 hosts" in ran.stderr
 
 
 def test_a_low_limit_of_open_files_is_raised_where_that_is_allowed() -> None:
@@ -464,7 +465,7 @@ def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: P
 @needs("bubblewrap")
 @pytest.mark.parametrize("inside", ["/", "/desk", "/tmp"])
 def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, inside: str) -> None:
-    with pytest.raises(InputError, match="which a sandbox has for itself"):
+    with pytest.raises(InputError, match=re.escape(inside)):
         Shell(PROGRAM, "/desk", readable=((tmp_path, inside),)).run("true", tmp_path)
 
 

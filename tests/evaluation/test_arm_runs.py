@@ -99,7 +99,7 @@ def test_an_arm_that_is_not_there_or_not_alone_is_told_with_all_labels() -> None
         with pytest.raises(InputError) as caught:
             find_arm(ARMS, wanted, "e.db")
         assert str(caught.value) == f"e.db {problem}: {labels}"
-    with pytest.raises(InputError, match=r"^e.db has no arm 'pair': choose one of none yet$"):
+    with pytest.raises(InputError, match=r"^e.db .*'pair'.* none yet$"):
         find_arm((), "pair", "e.db")
 
 
@@ -182,5 +182,5 @@ def test_answers_are_looked_for_only_where_there_are_some(tmp_path: Path) -> Non
 def test_another_run_is_no_evaluation(tmp_path: Path, command: str) -> None:
     with evaluation_store(tmp_path / "e.db", NONE) as store:
         store.set_metadata(replace(store.metadata, command=command))
-        with pytest.raises(InputError, match="is no evaluation: make one with recompact evaluate CONFIG"):
+        with pytest.raises(InputError, match="recompact evaluate CONFIG"):
             read_arms(store)

@@ -111,9 +111,9 @@ def test_what_is_no_arm_is_told(text: str, said: str) -> None:
 
 
 def test_an_arm_is_given_once(directory: Path) -> None:
-    with pytest.raises(InputError, match="the arm 'fifo' is given twice: give each its own name"):
+    with pytest.raises(InputError, match=r"'fifo' .*twice"):
         parsed("fifo", "none", "fifo")
-    with pytest.raises(InputError, match="there is no arm to evaluate: give --arm fifo, --arm llmlingua2, --arm none"):
+    with pytest.raises(InputError, match="--arm fifo, --arm llmlingua2, --arm none"):
         parsed()
     assert len(parsed(f"a={directory}", f"b={directory}", "fifo", "fifo@5")) == 4
 
@@ -210,7 +210,8 @@ def test_arms_are_noted_in_the_order_in_which_they_were_given(tmp_path: Path) ->
         assert noted.templates == {OTHER.hash: OTHER.parts()}
         with pytest.raises(InputError) as caught:
             note_arms(store, [Arm("z", "fifo", 6)])
-        assert str(caught.value).startswith(f"{store.path} has another arm 'z' (fifo-5, now fifo-6): give this one")
+        assert str(caught.value).startswith(f"{store.path} ")
+        assert "'z' (fifo-5, now fifo-6)" in str(caught.value)
         assert store.metadata == noted
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from progress_support import Heard
+from sentences import numbers_in
 
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.records import write_trajectory
@@ -185,7 +186,7 @@ def test_arms_are_measured_over_the_tasks_that_all_have(tmp_path: Path) -> None:
     assert [cell is None for cell in table.rows[0]] == [False, False, *[True] * 5, False]
     assert [cell is None for cell in table.rows[1]] == [False, False, False, False, *[True] * 3, False]
     json.dumps(to_json(found))
-    assert "With fewer than 20 tasks they come out too narrow." in table.notes
+    assert any("20" in numbers_in(note) for note in table.notes)
 
 
 def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: Path) -> None:
@@ -195,9 +196,9 @@ def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: 
     assert set(arm.figures) == {"kept.literals", "held.literals"}
     assert arm.figures["kept.literals"].value == pytest.approx(2 / 3)
     below = " ".join(behaviour_table(found).notes)
-    assert "does not say which actions look something up" in below
-    assert "give it a method behaviour(action); docs/environments.md shows how" in below
-    assert "need a method literals(text)" in below
+    assert "behaviour(action)" in below
+    assert "docs/environments.md" in below
+    assert "literals(text)" in below
     bare = trajectory([turn("look"), turn("look")], boundary(1, ["nothing that counts"], "nor here"))
     (arm,) = measured(run_of(tmp_path / "bare.db", {"a": [(None, 0, bare)]}), SILENT).arms
     assert {key: figure.value for key, figure in arm.figures.items()} == {"held.literals": 0}  # 0 of 0 is no share
@@ -209,22 +210,22 @@ def test_a_hook_that_fails_is_named(tmp_path: Path) -> None:
 
     path = collected(tmp_path / "run.db")
     suite = function_suite("painting", [manual], {}, behaviour=broken)
-    with pytest.raises(InputError, match=r"suite painting: behaviour raised KeyError: 'colour'.*docs/environments.md"):
+    with pytest.raises(InputError, match=r"suite painting: behaviour .*KeyError: 'colour'.*docs/environments.md"):
         measured(path, suite)
     wrong = function_suite("painting", [manual], {}, behaviour=lambda action: "writing")  # type: ignore[arg-type,return-value]
-    with pytest.raises(InputError, match="'writing': return documentation, mutation, read or None"):
+    with pytest.raises(InputError, match=r"'writing': .*documentation, mutation, read"):
         measured(path, wrong)
 
 
 def test_runs_with_nothing_in_them_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no trajectories yet"):
+    with pytest.raises(InputError, match=r"empty\.db"):
         measured(run_of(tmp_path / "empty.db", {}))
     none, fifo = parse_arms(["none", "fifo"], CONFIG.compressor, default_template())
     made: dict[str, list[tuple[Arm | None, int, Trajectory]]] = {
         "a": [(none, 0, trajectory([turn()]))],
         "b": [(fifo, 0, trajectory([turn()]))],
     }
-    with pytest.raises(InputError, match="no task yet that every arm has finished"):
+    with pytest.raises(InputError, match=r"apart\.db"):
         measured(run_of(tmp_path / "apart.db", made))
 
 
@@ -327,7 +328,7 @@ HALF = Ratio(0.5, 0.25, 0.75, 4)
 def test_shares_are_in_per_cent_and_means_are_not() -> None:
     arm = made_of(documentation_first=HALF, steps_to_change=HALF, kept__calls=HALF, held__calls=HALF)
     table = behaviour_table(shown(arm))
-    assert table.title == "painting: behaviour after a compaction"
+    assert table.title.startswith("painting: ")
     assert [column.key for column in table.columns] == [
         *("arm", "compactions", "documentation_first", "steps_to_change", "kept_calls", "held_calls"),
     ]
@@ -338,10 +339,8 @@ def test_shares_are_in_per_cent_and_means_are_not() -> None:
 @pytest.mark.parametrize(("tasks", "narrow"), [(1, True), (19, True), (20, False)])
 def test_few_tasks_are_told(tasks: int, narrow: bool) -> None:
     found = notes(shown(replace(made_of(), tasks=tasks)))
-    assert found[0].startswith(
-        f"{tasks} task{'s' * (tasks > 1)}; 95 % intervals: bootstrap over tasks, 10,000 resamples."
-    )
-    assert ("With fewer than 20 tasks they come out too narrow." in found) is narrow
+    assert numbers_in(found[0]) == [str(tasks), "95", "10,000"]
+    assert any(numbers_in(note) == ["20"] for note in found) is narrow
 
 
 def test_notes_say_what_is_counted_and_what_is_missing() -> None:
@@ -349,8 +348,8 @@ def test_notes_say_what_is_counted_and_what_is_missing() -> None:
     whole = notes(shown(arm))
     assert [note.split(":")[0] for note in whole[1:]] == ["look-up first", "kept"]
     silent = notes(shown(arm, says_behaviour=False, says_literals=False, left_out=2, simulated=True))
-    assert silent[1].startswith("The suite 'painting' does not say which actions look something up")
-    assert silent[3].startswith("The suite 'painting' does not name kinds of literals: literals are all numbers")
-    assert silent[4] == "2 tasks are left out: not every arm has finished them in every run."
+    assert "'painting'" in silent[1]
+    assert "'painting'" in silent[3]
+    assert numbers_in(silent[4]) == ["2"]
     assert silent[5] == SIMULATED
     assert to_json(shown(arm, simulated=True))["notes"][-1] == SIMULATED

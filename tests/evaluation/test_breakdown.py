@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from evaluation_support import arm
+from sentences import numbers_in
 
 from recompact.engine.config import CompressorConfig
 from recompact.engine.store.store import Store
@@ -67,7 +68,8 @@ def test_a_group_is_an_evaluation_of_its_tasks() -> None:
     assert [row[:4] for row in table.rows] == [
         (value, 3, name, "history") for value in ("easy", "hard") for name in ("prompting", "pair")
     ]
-    assert table.notes == ("Few tasks in a group say little: the smallest has 3.",)
+    (note,) = table.notes
+    assert numbers_in(note) == ["3"]
     many = by_group(evaluation("e", [arm("a", ["111"] * 40), arm("b", ["110"] * 40)]), "difficulty")
     assert many is not None
     assert many.notes == ()
@@ -150,9 +152,9 @@ def test_an_arm_in_which_nothing_was_compacted_is_marked() -> None:
     idle = replace(LARGE, rows=tuple(replace(row, compactions=0) for row in LARGE.rows))
     found = by_budget(evaluation("e", [NONE, SMALL, idle]))
     assert found is not None
-    assert found.notes == (
-        "Nothing was compacted in prompting@4096/history: no compaction was due under its budget of 4,096 tokens.",
-    )
+    (note,) = found.notes
+    assert "prompting@4096/history" in note
+    assert numbers_in(note)[-1:] == ["4,096"]
 
 
 def test_each_arm_is_measured_against_the_reference_of_its_budget() -> None:
@@ -204,7 +206,7 @@ def test_the_best_of_those_that_compress_are_bold() -> None:
     assert "**66.7 ± " in markdown
     assert r"$\mathbf{66.7}${\scriptsize" in latex
     for text in (markdown, latex):
-        assert "Bold: the best of the arms" in text
+        assert "Bold:" in text
     assert "Bold" not in render(table, "terminal")
     assert "Bold" not in render(arm_table(evaluation("e", [NONE, one])), "markdown")
 
@@ -283,19 +285,20 @@ def test_what_a_reader_should_know() -> None:
     unknown = [replace(ONE, models=None), replace(TWO, models=None)]
     assert "same models" not in "\n".join(by_model(unknown).notes)
     changed = prompted("pair", ["111"] * 4, template="another")
-    assert "Not the same template in all of them: pair/history." in notes(before, changed)
+    assert "same template in all of them: pair/history." in notes(before, changed)
     swept = [replace(made, settings={**made.settings, "budget": 512}) for made in TWO.arms]
-    assert "Not the same budgets in all of them: pair/history, prompting/history." in notes(*swept)
+    assert "budgets in all of them: pair/history, prompting/history." in notes(*swept)
     # Released records do not say, and what they do not say does not differ.
     assert "Not the same" not in notes(*(replace(made, settings={}) for made in TWO.arms))
     assert "Not the same" not in notes(before, after)
-    assert "not of the same tasks" in notes(before, prompted("pair", ["111"] * 3))
-    assert "two: 1 task is left out" in notes(replace(before, rows=before.rows[1:]), after)
-    assert "4 tasks: one task is 25 points" in notes(before, after)
+    assert "the same tasks" in notes(before, prompted("pair", ["111"] * 3))
+    assert "two: 1 task" in notes(replace(before, rows=before.rows[1:]), after)
+    assert "25 points" in notes(before, after)
     assert "Simulated models" not in notes(before, after)
     assert "Simulated models" in notes(*(replace(made, simulated=True) for made in TWO.arms)).splitlines()[-1]
     idle = replace(after, rows=tuple(replace(row, compactions=0) for row in after.rows))
-    assert "two: Nothing was compacted in pair/history" in notes(before, idle)
+    (note,) = (line for line in notes(before, idle).splitlines() if line.startswith("two: "))
+    assert "pair/history" in note
 
 
 def test_evaluations_are_told_apart_and_share_their_runs() -> None:
@@ -330,8 +333,8 @@ def test_refusals(evaluations: list[Evaluation], against: str, words: str) -> No
 
 def test_why_there_is_no_table_by_model() -> None:
     assert isinstance(across_models([ONE, TWO]), Breakdown)
-    assert across_models([ONE, replace(TWO, models=None)]) == "released records do not say which models made them"
-    assert across_models([ONE, ONE]) == "they were made with the same models (a)"
+    assert not isinstance(across_models([ONE, replace(TWO, models=None)]), Breakdown)
+    assert str(across_models([ONE, ONE])).endswith("(a)")
     assert "different suites" in str(across_models([ONE, replace(TWO, suite="tau2")]))
 
 

@@ -170,7 +170,7 @@ def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=said):
             arms(text)
-    with pytest.raises(InputError, match="no arm to evaluate"):
+    with pytest.raises(InputError, match="--arm"):
         arms()
 
 
@@ -271,7 +271,7 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
     means = measure(found, ["q"], 2).means
     assert (means["em"], means["em^2"], means["f1"]) == (0.25, 0.0, 0.375)
     assert as_values(0.5) == (0.5,)
-    with pytest.raises(InputError, match="must be a number or a list of numbers, not 'right'"):
+    with pytest.raises(InputError, match="'right'"):
         as_values("right")
 
 
@@ -298,9 +298,7 @@ def test_arms_of_one_key_are_planned_once() -> None:
 async def test_another_run_is_not_evaluated_in(tmp_path: Path) -> None:
     with Store.open(tmp_path / "r.db") as store:
         store.set_metadata(replace(store.metadata, command="collect"))
-        with pytest.raises(
-            InputError, match=r"r\.db is a run of `recompact collect`: give the evaluation its own --run"
-        ):
+        with pytest.raises(InputError, match=r"r\.db .*`recompact collect`: .* --run"):
             async with open_evaluation(config(1), store):
                 pass
 
@@ -316,7 +314,7 @@ async def test_a_run_may_go_on_with_other_tasks_budgets_and_scopes(tmp_path: Pat
             own = parse_config(text, tmp_path / "c.toml")
             async with open_evaluation(own, store) as study:
                 assert study.config == own
-        with pytest.raises(StoreError, match="was begun with another config"):
+        with pytest.raises(StoreError, match="another config"):
             async with open_evaluation(parse_config("[run]\nseed = 5\n", tmp_path / "c.toml"), store):
                 pass
 
@@ -336,5 +334,5 @@ async def test_tasks_that_are_not_there_are_told_with_their_split(tmp_path: Path
     wrong = replace(config(1), suite=replace(config(1).suite, split="nowhere"))
     with Store.open(tmp_path / "e.db") as store:
         async with open_evaluation(wrong, store) as study:
-            with pytest.raises(InputError, match=r"^split 'nowhere': .*\(--split chooses it, and the test split is"):
+            with pytest.raises(InputError, match=r"^split 'nowhere': .*--split .*test split"):
                 await tasks_of(study)

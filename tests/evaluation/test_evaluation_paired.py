@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from evaluation_support import arm
 from growth import LINEAR, growth
+from sentences import numbers_in
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import Common, common
@@ -63,18 +64,18 @@ def test_tokens_that_nobody_counted_are_not_zero() -> None:
 def test_arms_without_a_common_task_are_refused() -> None:
     a = arm("a", ["111"])
     other = arm("b", ["11", "111"])
-    with pytest.raises(InputError, match="no task that a, b have all done in"):
+    with pytest.raises(InputError, match="a, b"):
         compare(a, type(other)("b", None, other.rows[2:]), resamples=10)
 
 
 def test_warnings_in_words() -> None:
     assert size_warnings(168, 3) == ()
-    assert "40 tasks: one task is 2.5 points of Pass^3" in size_warnings(40, 3)[0]
+    assert numbers_in(size_warnings(40, 3)[0])[:2] == ["40", "2.5"]
     assert any("too narrow" in said for said in size_warnings(12, 3))
-    assert any("fewer than 6 tasks an interval over tasks tells nothing" in said for said in size_warnings(5, 3))
+    assert any("6" in numbers_in(said) for said in size_warnings(5, 3))
     assert any("One run" in said for said in size_warnings(200, 1))
     few = compare(arm("a", ["111"] * 30), arm("b", ["110"] + ["111"] * 29), resamples=100)
-    assert any("only 1 task differs" in said for said in warnings(few))
+    assert any("only 1 task" in said for said in warnings(few))
 
 
 def test_the_time_of_a_comparison_grows_with_the_tasks_and_no_faster() -> None:
@@ -153,15 +154,14 @@ def test_where_the_sign_test_cannot_be_significant_nothing_is_marked(tasks: int,
 def test_warnings_of_a_table_name_the_arms_that_they_are_about() -> None:
     few, many = Comparison("a", "r", 100, 3, (), 1, 0, 1.0), Comparison("b", "r", 100, 3, (), 9, 9, 1.0)
     (said,) = difference_warnings([few, many])
-    assert (
-        said
-        == "a: in Pass^3 only 1 task differs: with fewer than 6 the sign test cannot fall below 0.05, whoever wins."
-    )
+    assert said.startswith("a: ")
+    assert numbers_in(said)[-3:] == ["1", "6", "0.05"]
     (said,) = difference_warnings([few, replace(few, first="c")])
-    assert said.startswith("In Pass^3 only 1 task differs")
+    assert not said.startswith(("a: ", "c: "))
+    assert numbers_in(said)[-3:] == ["1", "6", "0.05"]
     six = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * 6
     shown = difference_warnings([replace(many, differences=six)] * 2)
-    assert shown == ("12 intervals are shown: one in twenty excludes zero by chance, even between equals.",)
+    assert [numbers_in(each) for each in shown] == [["12"]]
 
 
 @pytest.mark.parametrize(("runs", "key", "wins", "losses"), [(1, "acc", 2, 1), (2, "pass^2", 1, 1)])
@@ -263,7 +263,7 @@ def test_how_many_tasks_have_to_differ_is_told(wins: int, losses: int, said: str
 def test_many_intervals_are_told(count: int, told: bool) -> None:
     many = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * count
     found = warnings(Comparison("a", "b", 200, 3, many, 10, 10, 1.0))
-    assert [text.startswith("11 intervals are shown: one in twenty") for text in found] == [True] * told
+    assert [numbers_in(text)[:1] == ["11"] for text in found] == [True] * told
 
 
 def test_without_tasks_none_is_weighed() -> None:

@@ -216,7 +216,7 @@ def test_all_fields_of_a_record(tmp_path: Path) -> None:
 def test_blank_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "run_records.jsonl"
     path.write_text("\n" + json.dumps(record()) + "\n \n[1]\n")
-    with pytest.raises(InputError, match=r"run_records\.jsonl, line 4, is no object$"):
+    with pytest.raises(InputError, match=r"run_records\.jsonl, line 4,"):
         read_released(path)
     path.write_text("\n" + json.dumps(record()) + "\n \n" + json.dumps(record("b")))
     assert [row.task for row in read_released(path)[0].rows] == ["a", "b"]
@@ -225,7 +225,7 @@ def test_blank_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
 def test_lines_of_a_table_are_counted_with_its_heads(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("task_id,success,num_steps\na,1,3\nb,1,\n")
-    with pytest.raises(InputError, match=r"t\.csv, line 3, has no 'num_steps': it is no record of a run$"):
+    with pytest.raises(InputError, match=r"t\.csv, line 3, .*'num_steps'"):
         read_released(path)
     path.write_text("task_id,success,num_steps,n_compressions\na,1,3,\n")
     assert read_released(path)[0].rows[0].compactions is None  # an empty cell says nothing
@@ -244,7 +244,7 @@ def test_what_every_record_needs(tmp_path: Path, name: str, value: object) -> No
 @pytest.mark.parametrize("name", ["peak_prompt_tokens", "seed"])
 def test_a_field_that_is_no_whole_number_is_named(tmp_path: Path, name: str) -> None:
     records(tmp_path / "mine", {**record(), name: "many"})
-    with pytest.raises(InputError, match=rf"line 1,: {name} must be a whole number, not 'many'$"):
+    with pytest.raises(InputError, match=rf"line 1,: {name} .*'many'$"):
         read_released(tmp_path)
 
 

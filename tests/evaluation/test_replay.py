@@ -108,7 +108,7 @@ def test_a_lost_code_is_found_again_with_a_template_that_keeps_it(tmp_path: Path
     assert pre.draws[0].summary is None
     assert [v.closed for v in found.verdicts] == [True, False]
     assert [v.shown for v in found.verdicts] == [True, False]  # by the needed facts that the summaries keep
-    assert "still there with idle" in found.verdicts[1].words
+    assert "idle" in found.verdicts[1].words
     with Store.read(path) as store:
         # What is known of the run's own phases is untouched, and so is what `adapt` says of all of them.
         assert (store.digest("collect/"), verify_digest(store), store.digest(without="replay/")) == before
@@ -217,8 +217,8 @@ def test_an_overflow_before_the_compaction_is_no_draw_to_compare_with(tmp_path: 
     path = collected(tmp_path / "run.db", draws=0)
     found, _ = replayed(path, draws=2, models={"agent": Small()})
     assert found.conditions[0].draws == ()
-    assert sum("no PRE to compare" in reason for reason in found.left_out.values()) == 2
-    assert "PRE has no draw" in found.verdicts[0].words
+    assert sum("PRE" in reason for reason in found.left_out.values()) == 2
+    assert "PRE has no" in found.verdicts[0].words
 
 
 def test_the_control_is_asked_what_the_run_asked(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_model_that_fails_leaves_draws_to_be_made_later(tmp_path: Path) -> Non
     found = stopped.value.replay
     assert [u.failure.kind for u in stopped.value.units] == ["overload"] * 2
     assert [len(c.draws) for c in found.conditions] == [3, 3, 2, 0]
-    assert found.verdicts[0].words.startswith("not judged: keeping has no draw")
+    assert found.verdicts[0].words.startswith("not judged: keeping ")
     again, _ = replayed(path, draws=2)
     assert again.verdicts[0].closed
 
@@ -298,7 +298,7 @@ def test_an_environment_that_breaks_midway_is_left_out_and_tried_again(tmp_path:
         unverified, _ = replayed(bare, suite=suite, draws=1)
     finally:
         FaintingEnvironment.faint = False
-    assert unverified.verdicts[0].words == "not judged: PRE has no draw to compare with."
+    assert unverified.verdicts[0].words.startswith("not judged: PRE ")
     assert len(found.left_out) == 2
     assert all("the lamp went out" in reason for reason in found.left_out.values())
     agent: list[Request] = []
@@ -313,7 +313,7 @@ def test_a_boundary_that_cannot_be_brought_back_is_refused_before_anybody_is_ask
     suite = VaultSuite(BrittleEnvironment)
     path = collected(tmp_path / "run.db", suite, draws=0)
     models: dict[str, ChatModel] = {"agent": Forbidden(), "noter": Forbidden()}
-    with pytest.raises(InputError, match=r"vault-0#1 cannot be brought back.*replay differs at action 1.*boundaries"):
+    with pytest.raises(InputError, match=r"vault-0#1 .*action 1.*boundaries"):
         replayed(path, suite=suite, models=models)
 
 
@@ -322,7 +322,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
     with Store.open(path) as store:
         study = study_of(store)
         for name in ("PRE", "POST", "control"):
-            with pytest.raises(InputError, match=f"cannot be called '{name}'"):
+            with pytest.raises(InputError, match=f"'{name}'"):
                 asyncio.run(replay(study, FIRST, {name: KEEPING}))
         with pytest.raises(InputError, match="the run's own"):
             asyncio.run(replay(study, FIRST, {"mine": study.template}))
@@ -333,7 +333,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
             bare = store.put(store.text(document).replace('"snapshot":[', '"was":['))
             bare = store.put(store.text(bare)[:-1] + ',"snapshot":null}')
             store._db.execute("UPDATE boundaries SET document = ? WHERE unit = ? AND idx = 1", (bare, FIRST.unit))
-        with pytest.raises(InputError, match="vault-0#1 has no snapshot"):
+        with pytest.raises(InputError, match=r"vault-0#1 .*snapshot"):
             asyncio.run(replay(study, FIRST, {"k": KEEPING}))
         store.set_metadata(replace(store.metadata, command="evaluate"))
         with pytest.raises(InputError, match="is an evaluation"):
@@ -408,7 +408,7 @@ def test_only_an_evaluation_is_refused(tmp_path: Path, command: str) -> None:
         store.set_metadata(replace(store.metadata, command=command))
         refuse_evaluation(store)
         store.set_metadata(replace(store.metadata, command="evaluate"))
-        with pytest.raises(InputError, match="is an evaluation, whose boundaries cannot be continued"):
+        with pytest.raises(InputError, match="evaluation"):
             refuse_evaluation(store)
 
 
@@ -416,7 +416,7 @@ def test_a_boundary_of_a_task_that_is_gone_is_refused(tmp_path: Path) -> None:
     gone = BoundaryId("collect/gone", 1)
     with (
         Store.open(tmp_path / "run.db") as store,
-        pytest.raises(InputError, match="gone#1: the suite has no such task"),
+        pytest.raises(InputError, match="gone#1:"),
     ):
         asyncio.run(replay(study_of(store), gone, {"keeping": KEEPING}))
 
@@ -437,7 +437,7 @@ def test_unless_told_otherwise_three_draws_are_made_and_judged_within_the_steps_
     assert [len(condition.draws) for condition in found.conditions] == [3, 0, 3, 3]
     assert found.thresholds.hazard == 0.25  # the config's, where the run was not verified
     assert seen == [(0.25, 30 - 3)] * 3
-    assert "No PRE draw succeeds" not in found.verdicts[0].words
+    assert "No PRE draw" not in found.verdicts[0].words
 
 
 def test_a_verified_run_keeps_its_own_thresholds_and_without_needed_facts_summaries_are_not_judged(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from evaluation_support import arm
+from sentences import numbers_in
 
 from recompact.evaluation.arm_runs import ArmRuns, common
 from recompact.evaluation.caveats import left_out
@@ -48,21 +49,21 @@ def test_a_difference_over_fewer_than_six_tasks_is_not_marked() -> None:
         assert ("]*" in render(table, "terminal")) is marked
         assert ("]*" in render(comparison_table(comparison), "terminal")) is marked
         assert any(d["excludes_zero"] for d in comparison.to_json()["differences"]) is marked
-        assert any("fewer than 6 tasks" in said for said in notes(evaluation("e", [one, other]))) is not marked
+        assert any("fewer than 6" in said for said in notes(evaluation("e", [one, other]))) is not marked
         assert "acc_low" in render(table, "csv").splitlines()[0]  # the columns are the same, however few tasks
 
 
 def test_an_arm_of_which_nothing_is_finished_is_named() -> None:
     shown = evaluation("e", [GOOD, replace(BAD, rows=())])
     assert [made.label for made in shown.arms] == ["prompting/history"]
-    assert "Nothing is finished yet of pair/history." in notes(shown)
+    assert any("pair/history" in note for note in notes(shown))
     assert to_json(shown)["not_begun"] == ["pair/history"]
 
 
 def test_trajectories_whose_environment_broke_are_told() -> None:
     broken = replace(BAD, rows=tuple(replace(r, ending="environment error") if r.run == 1 else r for r in BAD.rows))
     (said,) = [note for note in notes(evaluation("e", [GOOD, broken])) if "broke" in note]
-    assert said.startswith("6 tasks are left out for every arm: in a run of them the environment broke.")
+    assert numbers_in(said)[0] == "6"
     assert "evaluate --retry" in said
     # The first run alone is sound.
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, broken], runs=1)))
@@ -72,7 +73,8 @@ def test_trajectories_whose_environment_broke_are_told() -> None:
 def test_one_arm_under_two_names_is_told() -> None:
     twins = [replace(GOOD, name=name, settings={"key": "k", "kind": "prompted"}) for name in ("a", "b")]
     (said,) = [note for note in notes(evaluation("e", [*twins, BAD])) if "names" in note]
-    assert said == "a/history and b/history are one arm under 2 names, with the same trajectories."
+    assert said.startswith("a/history and b/history ")
+    assert numbers_in(said) == ["2"]
 
 
 def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
@@ -85,10 +87,8 @@ def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
     assert "adapted_on" not in to_json(shown)["arms"][1]
     assert not any("adapted on" in note for note in notes(evaluation("e", [GOOD, adapted], ["t000", "t002"])))
     both = evaluation("e", [adapted, replace(adapted, name="facts")])
-    assert (
-        "pair/history and facts/history were adapted on 2 of these 6 tasks: only unseen tasks show what is gained by"
-        in (" ".join(notes(both)))
-    )
+    (said,) = (note for note in notes(both) if note.startswith("pair/history and facts/history "))
+    assert numbers_in(said)[:2] == ["2", "6"]
 
 
 def test_question_answering_has_its_differences() -> None:
@@ -121,8 +121,8 @@ def test_questions_are_counted_over_all_arms() -> None:
 
 def test_one_task_is_not_tasks() -> None:
     shown = evaluation("e", [first_tasks(GOOD, 1), BAD], runs=1)
-    assert notes(shown)[0].startswith("1 task, 1 run.")
-    assert "5 tasks are left out: not every arm has finished them in every run." in notes(shown)
+    assert numbers_in(notes(shown)[0])[:2] == ["1", "1"]
+    assert left_out(5)[0] in notes(shown)
     assert arm_table(shown).notes == notes(shown)
 
 
@@ -131,7 +131,7 @@ def test_a_spread_across_runs_is_spoken_of_where_there_is_one(runs: int) -> None
     """The note and the metrics agree on it: two runs have a standard deviation, one has none."""
     shown = evaluation("e", [arm("prompting", ["110"[:runs]] * 3 + ["0" * runs] * 3, "history")])
     assert shown.shared.runs == runs
-    assert ("± standard deviation across runs" in notes(shown)[0]) == (runs > 1)
+    assert ("across runs" in notes(shown)[0]) == (runs > 1)
     assert bool(shown.metrics(shown.arms[0]).spread) == (runs > 1)
 
 
@@ -143,9 +143,8 @@ def test_wins_and_losses_of_several_scopes_are_told_but_not_tested() -> None:
     found = difference_table(evaluation("e", [*pairs, arm("fifo", ["000"] * 6)]))
     assert found is not None
     (said,) = [note for note in found[0].notes if "together" in note]
-    assert (
-        said == "pair under its 2 settings together: 4 wins, 2 losses. The tasks are the same ones, so this is no test."
-    )
+    assert said.startswith("pair ")
+    assert numbers_in(said) == ["2", "4", "2"]
 
 
 def test_steps_and_tokens_also_in_per_cent() -> None:
@@ -194,7 +193,7 @@ def test_whose_count_the_peak_is_stands_below_it() -> None:
     assert notes(evaluation("e", [without_peaks(GOOD)]))[0] == both.format("our own") + tokens
     assert notes(evaluation("e", [GOOD, without_peaks(BAD)]))[0] == both.format("our own") + tokens
     unknown = replace(GOOD, rows=tuple(replace(row, peak=0, peak_reported=0, usage={}) for row in GOOD.rows))
-    assert notes(evaluation("e", [unknown]))[0] == "6 tasks, 3 runs. Acc ± standard deviation across runs."
+    assert numbers_in(notes(evaluation("e", [unknown]))[0]) == ["6", "3"]
     user = replace(GOOD, rows=tuple(replace(row, usage={"user": Usage(5, 5)}) for row in GOOD.rows))
     assert "Tokens" not in notes(evaluation("e", [user]))[0]  # nothing of the total
 
@@ -211,15 +210,14 @@ def test_simulated_models_are_told_last() -> None:
 def test_nothing_is_said_of_what_is_not_missing() -> None:
     whole = notes(evaluation("e", [GOOD, BAD]))
     assert not any("left out" in said or "finished yet" in said or "names" in said for said in whole)
-    assert left_out(1) == ["1 task is left out: not every arm has finished it in every run."]
-    assert left_out(2) == ["2 tasks are left out: not every arm has finished them in every run."]
+    assert [numbers_in(said) for number in (1, 2) for said in left_out(number)] == [["1"], ["2"]]
     assert left_out(0) == []
 
 
 def test_an_environment_that_broke_once() -> None:
     once = replace(BAD, rows=(replace(BAD.rows[0], ending="environment error"), *BAD.rows[1:]))
     (said,) = [note for note in notes(evaluation("e", [GOOD, once])) if "broke" in note]
-    assert said.startswith("1 task is left out for every arm: in a run of it the environment broke.")
+    assert numbers_in(said)[0] == "1"
     shown = evaluation("e", [GOOD, once])
     assert (shown.shared.tasks, shown.shared.broken) == (("t001", "t002", "t003", "t004", "t005"), ("t000",))
     assert to_json(shown)["broken"] == ["t000"]
@@ -305,11 +303,10 @@ def test_the_table_of_differences(runs: int) -> None:
     assert cell_of(table, 0, "steps").value == 10
     assert (cell_of(table, 0, "wins"), cell_of(table, 0, "losses")) == (0, 6)
     solved = "all runs" if runs > 1 else "the run"
-    assert table.notes[:2] == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    assert table.notes[0] == STAR
+    assert solved in table.notes[1]
     (said,) = table.notes[2:]  # of six tasks, steps are not marked
-    assert said.startswith(
-        "1 interval excludes zero without a star: fewer than 6 tasks differ, or, in anything but success"
-    )
+    assert numbers_in(said)[:2] == ["1", "6"]
     assert (cell_of(table, 0, "acc").strong, cell_of(table, 0, "steps").strong) == (True, False)
     assert comparison.runs == runs
 
@@ -378,7 +375,8 @@ def test_a_difference_is_marked_where_it_may_be_read_and_has_its_sign_everywhere
 def test_two_arms_in_every_metric(runs: int, solved: str, simulated: bool) -> None:
     (made,) = compare_many([(GOOD, BAD)], common([GOOD, BAD], runs=runs), resamples=20)
     table = comparison_table(made, simulated)
-    assert table.title == f"prompting/history minus pair/history: 6 tasks, {runs} run{'s' * (runs > 1)}"
+    assert table.title.startswith("prompting/history minus pair/history: ")
+    assert numbers_in(table.title) == ["6", str(runs)]
     assert [column.title for column in table.columns] == [
         "metric",
         "prompting/history",
@@ -386,7 +384,8 @@ def test_two_arms_in_every_metric(runs: int, solved: str, simulated: bool) -> No
         "difference [95 %]",
     ]
     assert table.notes[0] == STAR
-    assert table.notes[1].startswith(f"Solved {solved} by prompting/history alone: 6 tasks; by pair/history alone: 0.")
+    assert solved in table.notes[1]
+    assert numbers_in(table.notes[1].partition(solved)[2])[:2] == ["6", "0"]
     assert (table.notes[-1] == SIMULATED) is simulated
     acc = table.rows[0]
     assert acc[0] == "Acc"

@@ -175,7 +175,7 @@ async def test_a_ctrl_c_is_heard_although_the_models_never_wait() -> None:
 async def test_units_that_fail_are_told_when_everything_else_is_done() -> None:
     busy = {"u3": Overloaded("busy"), "u7": Overloaded("still busy")}
     board, heard = failing(busy), Heard()
-    with pytest.raises(Unfinished, match="2 units could not be finished, the first is u3: busy") as stopped:
+    with pytest.raises(Unfinished, match=r"^2 units .* u3: busy") as stopped:
         await board.run(names(20), 4, heard)
     assert [(unit.name, unit.failure) for unit in stopped.value.units] == list(busy.items())
     assert stopped.value.units[0].to_json() == {"unit": "u3", "kind": "overload", "error": "busy"}
@@ -310,7 +310,7 @@ async def test_what_cannot_be_recorded_is_set_aside_too(tmp_path: Path) -> None:
     def record(value: object, seconds: float) -> None:
         canonical(value)
 
-    with Store.open(tmp_path / "run.db") as store, pytest.raises(Unfinished, match="cannot be recorded: TypeError"):
+    with Store.open(tmp_path / "run.db") as store, pytest.raises(Unfinished, match="TypeError"):
         await run_units([Unit("u", play, record)], InProcess(store), 1)
 
 
@@ -413,6 +413,6 @@ async def test_a_unit_whose_episode_was_lost_begins_again_from_its_journal(tmp_p
 
 async def test_a_unit_that_is_lost_again_and_again_is_left_for_the_next_command() -> None:
     board = failing({"u1": EpisodeLost("its node is gone")})
-    with pytest.raises(Unfinished, match="its episode was lost 10 times, at last: its node is gone"):
+    with pytest.raises(Unfinished, match=r"10 times.* its node is gone"):
         await board.run(names(4), 2)
     assert sorted(board.recorded) == ["u0", "u2", "u3"]

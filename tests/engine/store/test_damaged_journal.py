@@ -87,15 +87,16 @@ def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(damage: Dam
         for _ in range(2):
             ended = recompact("collect", config)
             assert ended.returncode == 1, ended.stderr
-            assert "not finished: collect/book-001 (set aside): the journaled reply 4 of" in ended.stderr
+            assert "collect/book-001 (set aside)" in ended.stderr
+            assert "reply 4 of" in ended.stderr
             assert "--skip book-001" in ended.stderr
-            assert "played again only with --retry" in ended.stderr
+            assert "--retry" in ended.stderr
             assert "Traceback" not in ended.stderr
             assert finished(path) == ["book-000", "book-002", "book-003"]
         assert server_calls(path) == 4 * 12  # nothing was asked again
         skipped = recompact("collect", config, "--skip", "book-001")
         assert skipped.returncode == 0, skipped.stderr
-        assert "skipped, as asked: book-001" in skipped.stderr
+        assert "book-001" in skipped.stderr
         with Store.open(path) as store:
             assert store.spent().keys() == spent.keys()
 
@@ -113,7 +114,7 @@ def test_what_was_set_aside_is_played_again_when_asked_and_its_calls_stay_paid(t
         db.close()
         assert recompact("collect", config).returncode == 1
         runs = recompact("runs", "--dir", path.parent)
-        assert "pages: 1 unit set aside" in runs.stdout
+        assert "1 unit set aside" in runs.stdout
         again = recompact("collect", config, "--retry")
         assert again.returncode == 0, again.stderr
         assert digest(again) == whole

@@ -243,7 +243,7 @@ def test_a_file_without_one_of_its_tables_is_damaged(tmp_path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("DROP TABLE dropped")
     for opening in (Store.open, Store.read):
-        with pytest.raises(StoreError, match=r"run\.db is damaged: it has no table dropped\. Use another copy"):
+        with pytest.raises(StoreError, match=r"run\.db is damaged.*\bdropped\b"):
             opening(path)
 
 
@@ -259,7 +259,7 @@ def test_damaged_pages_are_reported_with_the_file_and_the_way_out(tmp_path: Path
     path.write_bytes(pages[: (root - 1) * size] + b"\xa5" * size + pages[root * size :])
     with Store.read(path) as store:
         for read in (store.finished, store.digest, lambda: store.result("unit/7")):
-            with pytest.raises(StoreError, match=r"run\.db is no run file or is damaged .*choose another --run"):
+            with pytest.raises(StoreError, match=r"run\.db .*damaged.*--run"):
                 read()
 
 
@@ -269,7 +269,7 @@ def test_a_damaged_list_of_tables_is_reported_like_any_other_page(tmp_path: Path
     pages = path.read_bytes()
     path.write_bytes(pages[:100] + b"\xa5" * 300 + pages[400:])
     for opening in (Store.open, Store.read):
-        with pytest.raises(StoreError, match=r"run\.db is no run file or is damaged"):
+        with pytest.raises(StoreError, match=r"run\.db .*damaged"):
             opening(path)
 
 
@@ -297,7 +297,7 @@ def test_a_full_disk_is_said_plainly_and_loses_nothing_recorded(small_disk: Path
     path = small_disk / "run.db"
     store = Store.open(path)
     kept = 0
-    with pytest.raises(StoreError, match="free some space and run the same command again"):
+    with pytest.raises(StoreError, match="free some space"):
         for n in range(10_000):
             reply = Reply(assistant(os.urandom(2000).hex()), Usage(1, 1, 0, 0, 1))
             store.journal("u", n, "agent", "m", "00" * 32, reply, 0.0)

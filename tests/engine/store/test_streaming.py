@@ -83,5 +83,5 @@ def test_what_is_shown_of_a_streamed_trajectory(tmp_path: Path) -> None:
         print_trajectory(Console(file=out, width=100), *stream_trajectory(store, "u"))
     shown = out.getvalue()
     assert shown.index("step 2") < shown.index("boundary 1") < shown.index("step 3") < shown.index("boundary 2")
-    assert "success finished after 4 steps, 2 compactions" in shown
+    assert "4 steps, 2 compactions" in shown
     assert "score: answer: 42" in shown

@@ -58,7 +58,7 @@ def test_a_text_that_was_changed_is_an_error_that_names_the_run(tmp_path: Path, 
     tamper(tmp_path / "run.db", codec, data)
     with (
         Store.read(tmp_path / "run.db") as store,
-        pytest.raises(StoreError, match=r"run\.db is damaged or was changed"),
+        pytest.raises(StoreError, match=r"run\.db .*changed"),
     ):
         store.text(key)
 
@@ -94,7 +94,7 @@ def test_a_document_that_is_none_is_an_error_that_names_the_run(tmp_path: Path, 
     path = tmp_path / "run.db"
     with Store.open(path) as store, store.transaction():
         store.finish("collect/t", "trajectory", document, 0.0)
-    with Store.read(path) as store, pytest.raises(StoreError, match=r"run.db is damaged or was changed"):
+    with Store.read(path) as store, pytest.raises(StoreError, match=r"run\.db .*changed"):
         read_trajectory(store, "collect/t")
 
 
@@ -109,7 +109,7 @@ async def test_a_snapshot_makes_no_code_run(tmp_path: Path, monkeypatch: pytest.
     task = suite.tasks("train")[0]
     episode = InProcessEpisode(suite.environment(task), task.id)
     await episode.start()
-    with pytest.raises(EnvironmentFailed, match="this snapshot is not JSON: was it taken by an older version"):
+    with pytest.raises(EnvironmentFailed, match="not JSON"):
         await episode.restore(Snapshot("state", pickle.dumps([Evil(), None])))
     assert not os.listdir(tmp_path)
 

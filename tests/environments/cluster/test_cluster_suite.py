@@ -11,6 +11,7 @@ import cluster_suites
 import pytest
 from cluster_suites import CountingBurglar, safes_config
 from cluster_support import NearCluster
+from sentences import numbers_in
 
 from recompact.adaptation.adapt import adapt
 from recompact.engine.assembly import open_study
@@ -50,7 +51,7 @@ async def test_the_verbs_work_and_an_environment_asks_its_model() -> None:
     assert [tool.name for tool in opening.tools][:2] == ["visit", "unlock"]
     assert (await episode.step(Action("ask"))).text == "zx-4748"
     assert episode.usage["oracle"].calls == 1
-    with pytest.raises(EnvironmentFailed, match="there is no such role"):
+    with pytest.raises(EnvironmentFailed, match="role"):
         await episode.step(Action("ask"))
     assert (await episode.step(OPEN)).text == "It opens."
     assert (await episode.score()).success
@@ -128,23 +129,24 @@ async def test_the_survey_says_what_there_is_and_where_the_suite_does_not_load(t
     cluster = NearCluster()
     suite = clustered(cluster)
     notes, problems = await suite.survey("train")
-    assert notes[0] == "cluster: 3 nodes, 12 CPUs, 3.0 GiB of memory"
-    assert [note.partition(";")[0] for note in notes[1:]] == [
-        f"node {name}: 4 CPUs, the suite loads with its 6 tasks" for name in "abc"
-    ]
+    assert numbers_in(notes[0]) == ["3", "12", "3.0"]
+    for name, note in zip("abc", notes[1:], strict=True):
+        assert note.startswith(f"node {name}: ")
+        assert numbers_in(note.partition(";")[0]) == ["4", "6"]
     assert not problems
     cluster.refusals = [InputError("recompact 0.0 is installed on a")]
     missing = replace(suite.hosted.settings, spec=f"{tmp_path}/none.py:Suite")
     suite.hosted = replace(suite.hosted, settings=missing)
     notes, problems = await suite.survey("train")
     assert len(notes) == 1
-    assert problems[0] == "[cluster] node a: recompact 0.0 is installed on a"
+    assert problems[0].startswith("[cluster] node a: recompact 0.0")
     assert "node b" in problems[1]
     assert "none.py" in problems[1]
     greedy = ClusterSuite(suite.local, ClusterSettings(cpus=5), connection=cluster)
     notes, problems = await greedy.survey("train")
-    assert notes[1] == "node a: 4 CPUs, which is no room for an environment"
-    assert problems == ["[cluster] cpus: no node has the 5 CPUs that an actor takes"]
+    assert notes[1].startswith("node a: 4 CPUs")
+    assert [problem.startswith("[cluster] cpus: ") for problem in problems] == [True]
+    assert numbers_in(problems[0]) == ["5"]
     await suite.aclose()
 
 
@@ -211,5 +213,5 @@ async def test_where_no_host_comes_up_anywhere_the_run_ends_with_the_reason(
     monkeypatch.setattr(pool, "_PAUSE", 0.1)
     cluster = NearCluster()
     cluster.sick |= set(cluster.names)
-    with pytest.raises(InputError, match=r"no host comes up on the cluster, 5 times in a row: .*/no/such/python"):
+    with pytest.raises(InputError, match=r"5 times in a row: .*/no/such/python"):
         await digest_of(tmp_path / "sick.db", safes_config(tmp_path, "true"), CountingBurglar(), cluster)

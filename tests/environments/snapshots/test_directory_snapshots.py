@@ -123,7 +123,7 @@ def test_odd_names_survive(tmp_path: Path) -> None:
 
 def test_pipes_and_sockets_are_refused(tree: Path) -> None:
     os.mkfifo(tree / "pipe")
-    with pytest.raises(SnapshotRefused, match="pipe is a named pipe, which a directory snapshot cannot hold"):
+    with pytest.raises(SnapshotRefused, match=r"^pipe .*named pipe"):
         archive(tree)
     (tree / "pipe").unlink()
     with socket.socket(socket.AF_UNIX) as server:

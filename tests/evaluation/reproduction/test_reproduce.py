@@ -45,7 +45,7 @@ def test_all_tables_from_nothing_to_the_end(config: Path) -> None:
     assert arms[:3] == ["none", "fifo", "prompting"]
     assert arms[-1] == "pair"
     for name in set(TABLES) - {"windows"}:  # of that one the paper prints no figures
-        assert any("pocket is not AppWorld" in note for note in tables[name][-1]["notes"]), name
+        assert any("AppWorld" in note for note in tables[name][-1]["notes"]), name
     assert "adapt-history" in first.stderr  # what it takes is said first, whatever the format
     again = recompact(*words, "--json")  # nothing is done twice, and the same comes out
     assert json.loads(again.stdout) == tables
@@ -99,7 +99,7 @@ def test_one_arm_under_two_names_has_no_test(config: Path, tmp_path: Path) -> No
     twins = [ArmRuns(name, "history", rows, settings={"key": "k", "kind": "prompted"}) for name in ("pair", "acon-ut")]
     table = paired_table(evaluation("e", twins), Setting(load_config(config), tmp_path, ("history",)))
     assert table is not None
-    assert any("one arm, with the same trajectories" in note for note in table.notes)
+    assert any("one arm" in note for note in table.notes)
     assert not any(isinstance(cell, Number) and not cell.signed for cell in table.rows[0])  # no p
     ours = [cell for column, cell in zip(table.columns, table.rows[0], strict=True) if column.key in ("acc", "pass^3")]
     assert all(cell is None for cell in ours)
@@ -112,7 +112,7 @@ def test_the_papers_transfer_is_about_its_own_models(config: Path, tmp_path: Pat
         setting = Setting(load_config(config), tmp_path, ("history",), others=(load_config(config),))
         _, papers = TABLES["transfer"].tables(setting)
     assert any("MiniMax-M3" in note for note in papers.notes)
-    assert not any("GPT-5.6 Luna as agent" in note for note in papers.notes)
+    assert not any("Luna as agent" in note for note in papers.notes)
 
 
 def test_tables_share_their_runs(config: Path, tmp_path: Path) -> None:
