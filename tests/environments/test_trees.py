@@ -17,8 +17,7 @@ from recompact.agents.episode import AgentEpisode
 from recompact.agents.function import Function
 from recompact.agents.manifest import Manifest
 from recompact.agents.settings import AgentSettings
-from recompact.environments.action_error import ActionError
-from recompact.environments.files import Files
+from recompact.environments.files import ActionError, Files
 from recompact.environments.own_directory import empty_directory
 from recompact.environments.protocol import Task
 from recompact.environments.sandbox import HostLimits

@@ -12,14 +12,13 @@ from functools import lru_cache
 
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
-from recompact.attribution.continuations import continue_from, recompress
+from recompact.attribution.continuations import recompress
 from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.judgement import store_verdicts
 from recompact.attribution.records import RunOutcomes, settings_of
-from recompact.attribution.verify import outcome_of, places, with_reply_callback
+from recompact.attribution.verify import broken_draw, outcome_of, places, play_draw
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
-from recompact.engine.execution.episodes import with_differences
 from recompact.engine.execution.executor import Unit
 from recompact.engine.execution.scheduler import run_agenda
 from recompact.engine.store.plan import bound_stage
@@ -31,7 +30,7 @@ from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.values.chat import Usage
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.values.trajectory import Boundary, Score, Trajectory
+from recompact.values.trajectory import Boundary, Trajectory
 
 
 @dataclass(frozen=True)
@@ -103,22 +102,12 @@ def _unit(
         try:
             if purpose == "resample":
                 at, usage["compressor"] = await _with_fresh_summary(study, task, boundary, calls)
-            continuation = await continue_from(
-                task,
-                at,
-                "PRE" if purpose == "control" else draw.arm,
-                study.episodes.episode(task, study.ask(calls)),
-                with_reply_callback(study.agent(calls), lambda: answered(draw)),
-                count=study.count,
-                step_limit=study.config.run.step_limit,
-                observation_tokens=study.config.run.observation_tokens,
-                progress=study.progress,
-            )
         except (EnvironmentFailed, CompactionFailed, ContextOverflow, Refused) as failure:
-            return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure))
+            return broken_draw(task, boundary, failure)
+        arm = "PRE" if purpose == "control" else draw.arm
+        continuation = await play_draw(study, task, at, arm, calls, lambda: answered(draw))
         summaries = (at,) if purpose == "resample" else ()
-        continuation = replace(continuation, boundaries=summaries, usage={**continuation.usage, **usage})
-        return with_differences(continuation, calls)
+        return replace(continuation, boundaries=summaries, usage={**continuation.usage, **usage})
 
     def record(continuation: Trajectory, seconds: float) -> None:
         if isinstance(outcome_of(draw, continuation), Outcome):

@@ -30,11 +30,11 @@ from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.errors import InputError
+from recompact.errors import InputError, RecompactError
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Boundary, Score, Trajectory
 
 PHASE = "verify"
@@ -137,30 +137,40 @@ def _unit(
     name = continuation_unit(task.id, boundary.index, draw.arm, draw.number)
 
     async def play(calls: UnitCalls) -> Trajectory:
-        try:
-            if boundary.snapshot is None:
-                raise EnvironmentFailed("the boundary has no snapshot to continue from")
-            continuation = await continue_from(
-                task,
-                boundary,
-                draw.arm,
-                study.episodes.episode(task, study.ask(calls)),
-                with_reply_callback(study.agent(calls), lambda: answered(draw)),
-                count=study.count,
-                step_limit=study.config.run.step_limit,
-                observation_tokens=study.config.run.observation_tokens,
-                progress=study.progress,
-            )
-        except EnvironmentFailed as failure:
-            continuation = Trajectory(
-                task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure)
-            )
-        return with_differences(continuation, calls)
+        return await play_draw(study, task, boundary, draw.arm, calls, lambda: answered(draw))
 
     def record(continuation: Trajectory, seconds: float) -> None:
         write_continuation(study.store, name, at.unit, at.index, draw.arm, draw.number, continuation, seconds=seconds)
 
     return Unit(name, play, record, group=str(at), task=task.id)
+
+
+async def play_draw(
+    study: Study, task: Task, boundary: Boundary, arm: ContinuationArm, calls: UnitCalls, answered: Callable[[], None]
+) -> Trajectory:
+    """One continuation, with `answered` called at each reply; where the environment fails, that is how it ended."""
+    try:
+        if boundary.snapshot is None:
+            raise EnvironmentFailed("the boundary has no snapshot to continue from")
+        continuation = await continue_from(
+            task,
+            boundary,
+            arm,
+            study.episodes.episode(task, study.ask(calls)),
+            with_reply_callback(study.agent(calls), answered),
+            count=study.count,
+            step_limit=study.config.run.step_limit,
+            observation_tokens=study.config.run.observation_tokens,
+            progress=study.progress,
+        )
+    except EnvironmentFailed as failure:
+        continuation = broken_draw(task, boundary, failure)
+    return with_differences(continuation, calls)
+
+
+def broken_draw(task: Task, boundary: Boundary, failure: RecompactError) -> Trajectory:
+    """The record of a draw that says nothing about the agent."""
+    return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure))
 
 
 def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:

@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.environments.action_error import ActionError
 from recompact.environments.trees import DIRECTORY, FILE
 
 FILE_LIMIT = 32 * 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class ActionError(Exception):
+    """An action that cannot be done. The text is the agent's observation, so it names only paths the agent knows."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recompact.environments.action_error import ActionError
 from recompact.environments.control_groups import ControlGroup
+from recompact.environments.files import ActionError
 from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import (

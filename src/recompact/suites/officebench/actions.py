@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.values.trajectory import Action
 
 _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)

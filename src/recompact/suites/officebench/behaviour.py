@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.environments.protocol import Behaviour, Literals
 from recompact.suites.officebench.actions import intent_of
 from recompact.suites.officebench.apps import APPS

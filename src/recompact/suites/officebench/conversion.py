@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.environments.shell import CommandLimits, Shell
 from recompact.suites.officebench import plain
 from recompact.suites.officebench.documents import (

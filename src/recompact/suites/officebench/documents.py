@@ -16,7 +16,7 @@ from email.message import EmailMessage, MIMEPart
 from typing import TYPE_CHECKING, Any, cast
 from xml.parsers import expat
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 
 if TYPE_CHECKING:
     from docx.document import Document

@@ -17,8 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from recompact.environments.action_error import ActionError
-from recompact.environments.files import Files
+from recompact.environments.files import ActionError, Files
 from recompact.suites.officebench.documents import (
     active_sheet,
     check_area,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recompact.environments.action_error import ActionError
-from recompact.environments.files import Files
+from recompact.environments.files import ActionError, Files
 
 MOUNT = "/testbed"
 """Where the shell sees the testbed, and some tasks name it."""

@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.environments.action_error import ActionError
-from recompact.environments.files import Files
+from recompact.environments.files import ActionError, Files
 from recompact.environments.shell import Shell
 from recompact.suites.workspace.folder import MOUNT
 from recompact.values.chat import ToolSpec

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 
 _LENGTH = 2_000

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, index, text
 from recompact.suites.officebench.conversion import to_pdf
 from recompact.suites.officebench.documents import active_sheet, check_area, listing, open_workbook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from email.message import EmailMessage
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.suites.officebench.documents import mail_text, read_mail
 from recompact.suites.officebench.testbed import MAIL_LIMIT, plain_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.suites.officebench.conversion import pages_to_document, pages_to_image
 from recompact.suites.officebench.documents import pdf_pages

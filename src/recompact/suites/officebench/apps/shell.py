@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, shorten, text
 from recompact.suites.officebench.testbed import MOUNT
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from recompact.environments.action_error import ActionError
-from recompact.environments.files import Files
+from recompact.environments.files import ActionError, Files
 from recompact.environments.protocol import Behaviour
 from recompact.environments.shell import Shell
 

@@ -6,7 +6,7 @@ import ast
 import io
 from functools import cache
 
-from recompact.environments.action_error import ActionError
+from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text, without_quotes
 from recompact.suites.officebench.conversion import to_pdf
 from recompact.suites.officebench.documents import document_text, open_document
