@@ -6,7 +6,6 @@ paths thousands of directories deep. Nothing here opens a path of more than one 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import stat
@@ -192,6 +191,8 @@ def tree_excess(root: Path, most: int) -> str:
 
 async def in_thread(work: Callable[[threading.Event], T]) -> T:
     """Run `work` in a thread. Where nobody waits for it any more, the event that it got is set."""
+    import asyncio  # not in a host, which needs none of it
+
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop)
