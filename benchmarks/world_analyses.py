@@ -44,6 +44,8 @@ ASKING: Mapping[Kind, tuple[Any, str]] = {
 PLACEBO = "Write plainly, one thought to a line, and put what belongs together side by side."
 SEARCH_RUNS, CHECK_RUNS, OTHER_RUNS = (10,), (11, 12), (0, 1)
 """Runs on which sets of clauses are searched for, fresh ones on which the best is estimated, and those of the rest."""
+PATIENCE = 2
+"""How many more clauses may win nothing before the search for a set of them ends."""
 Figures = dict[str, Any]
 
 
@@ -135,20 +137,21 @@ def never_losing(habits: Habits, kind: Kind) -> Habits:
 def ceiling(number: int) -> Figures:
     """The best set of clauses among the nested ones in the order of what each clause wins alone, on fresh runs.
 
-    The search sees one run; the estimates are from other runs, so that they are not flattered by the choice. A better
-    set may exist: this is a lower bound of what a prompt can win.
+    The search sees one run and ends when two more clauses in turn have won nothing. The estimates are from other runs,
+    so that they are not flattered by the choice. A better set may exist: this is a lower bound of what a prompt wins.
     """
     world, tasks = draw_world(number), SUITE.tasks("test")
     alone: dict[str, Arm] = {kind: Arm("prompted", asking_for([kind])) for kind in KINDS}
     results = play(world, tasks, {"plain": ORIGINAL, **alone}, SEARCH_RUNS)
     order = sorted(KINDS, key=lambda kind: _rank(results[kind]), reverse=True)
-    nested = {size: Arm("prompted", asking_for(order[:size])) for size in range(2, len(KINDS) + 1)}
     ranks = {0: _rank(results["plain"]), 1: _rank(results[order[0]])}
-    ranks |= {
-        int(size): _rank(rows)
-        for size, rows in play(world, tasks, {str(size): arm for size, arm in nested.items()}, SEARCH_RUNS).items()
-    }
     best = max(ranks, key=lambda size: (ranks[size], -size))
+    for size in range(2, len(KINDS) + 1):
+        if size > max(best, 1) + PATIENCE:
+            break
+        nested = Arm("prompted", asking_for(order[:size]))
+        ranks[size] = _rank(play(world, tasks, {"nested": nested}, SEARCH_RUNS)["nested"])
+        best = max(ranks, key=lambda size: (ranks[size], -size))
     arms = {
         "plain": ORIGINAL,
         "none": NONE,
@@ -296,7 +299,7 @@ def second_edition_table(figures: Figures, runs: int) -> Table:
 def _cell(value: Any) -> Any:
     if isinstance(value, dict):
         return f"{value['points']:+.1f} / {value['steps']:+.1f}"
-    return ", ".join(value) if isinstance(value, list) else Number(float(value), 2)
+    return ", ".join(value) or "no clause" if isinstance(value, list) else Number(float(value), 2)
 
 
 def _over(name: str, rows: Sequence[Figures]) -> Any:

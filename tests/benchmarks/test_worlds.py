@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -15,7 +16,7 @@ import arena
 import world_analyses
 from acceptance import DEVELOPMENT, DRAWS, HELD_OUT, ORIGINAL, RULES, Figures, acceptance_table, read_draws, write_draws
 from adaptations import Plan, Trial, trials
-from arena import FIFO, NONE, SUITE, Player, play, play_boundaries
+from arena import FIFO, NONE, SUITE, Arm, Outcome, Player, play, play_boundaries
 from kept_trials import keep_trials, read_trials
 from methods import over_worlds, parse_arguments, pass_3, plans, worlds_table
 from random_effects import random_effects
@@ -27,7 +28,7 @@ from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.simulation.guidance import read_guidance
 from recompact.simulation.parameters import KINDS
-from recompact.simulation.prior import draw_world
+from recompact.simulation.prior import World, draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL as ORIGINAL_NAME
 from recompact.values.chat import Reply, Request
@@ -47,6 +48,7 @@ from world_analyses import (
 )
 
 WORLD = draw_world(7)
+PLAIN = read_guidance(default_template().update).demands
 LONG = [task for task in SUITE.tasks("train") if task.groups["difficulty"] == "hard"][:4]
 
 
@@ -162,6 +164,29 @@ def test_printed_prompts_ask_for_what_their_description_says() -> None:
         assert all(guidance.demands[kind] == 2 for kind in prompt.demands if kind != "token")
         assert (guidance.demands["token"] < 0) == prompt.forbids_tokens
         assert len(guidance.orders) == len(prompt.orders)
+
+
+def test_the_best_set_of_clauses_is_estimated_on_fresh_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def won(world: World, tasks: object, arms: Mapping[str, Arm], runs: Sequence[int]) -> arena.Results:
+        """A world in which record sets and pages win a task each, and any other clause loses one."""
+        asked.append((len(arms), tuple(runs)))
+        results = {}
+        for name, arm in arms.items():
+            demands = read_guidance(arm.template.update).demands if arm.template else {}
+            extra = [kind for kind in KINDS if demands.get(kind, 0) > PLAIN[kind]]
+            number = 4 + sum(1 if kind in ("set", "page") else -1 for kind in extra)
+            results[name] = [[Outcome(task < number, 20, 5)] * len(runs) for task in range(12)]
+        return results
+
+    monkeypatch.setattr(world_analyses, "play", won)
+    figures = world_analyses.ceiling(tmp_path, 7)
+    assert sorted(figures["kinds"]) == ["page", "set"]
+    assert figures["best"]["points"] == pytest.approx(100 * 2 / 12)
+    assert figures["everything"]["points"] < 0
+    assert [size for size, _ in asked] == [10, 1, 1, 1, 4]  # the search ends two clauses after the best
+    assert asked[-1][1] == world_analyses.CHECK_RUNS
 
 
 # --- over worlds
