@@ -89,6 +89,11 @@ def read_kept(name: str, number: int, path: Path = KEPT) -> Figures:
         ) from None
 
 
+def kept_numbers(name: str, path: Path = KEPT) -> frozenset[int]:
+    """The numbers whose figures of an analysis are kept."""
+    return frozenset(map(int, json.loads(path.read_text()).get(name, {}))) if path.exists() else frozenset()
+
+
 def write_kept(name: str, by_number: Mapping[int, Figures], path: Path = KEPT) -> None:
     """Keep the figures of an analysis, one line a number, beside those of the others."""
     kept = json.loads(path.read_text()) if path.exists() else {}

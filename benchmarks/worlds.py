@@ -73,7 +73,13 @@ def run(args: argparse.Namespace) -> None:
 
 def show_analysis(args: argparse.Namespace) -> None:
     by_world = {}
-    for number in choose_worlds(args.worlds):
+    chosen = choose_worlds(args.worlds)
+    if not args.cache and not args.worlds:
+        kept = world_analyses.kept_numbers(args.command)
+        if missing := [str(number) for number in chosen if number not in kept]:
+            _report_progress(f"not worked out yet (--cache DIR --write does): {', '.join(missing)}")
+        chosen = [number for number in chosen if number in kept] or chosen
+    for number in chosen:
         by_world[number] = ANALYSES[args.command](args.cache, number)
         if args.cache:
             _report_progress(f"{args.command}: world {number} is done")

@@ -41,6 +41,7 @@ from world_analyses import (
     PRINTED,
     asking_for,
     keep_figures,
+    kept_numbers,
     power,
     printed_template,
     read_kept,
@@ -270,6 +271,8 @@ def test_kept_figures_are_added_to_and_missing_ones_are_named(tmp_path: Path) ->
     write_kept("kinds", {101: {"page": {"points": 0.5}}}, path)
     assert read_kept("kinds", 101, path) == {"page": {"points": 0.5}}
     assert read_kept("room", 101, path) == {"tokens": 3}
+    assert kept_numbers("room", path) == {101}
+    assert kept_numbers("none", path) == frozenset()
     with pytest.raises(InputError):
         read_kept("kinds", 104, path)
 
