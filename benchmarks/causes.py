@@ -23,12 +23,11 @@ from statistics import fmean
 from acceptance import DEVELOPMENT
 from adaptations import Plan, prepare
 from arena import COUNT, STEP_LIMIT, SUITE, Player
-from recompact.adaptation.cause_kinds import Trials, kinds_of
+from recompact.adaptation.cause_kinds import form_kinds
 from recompact.adaptation.clause_reasons import kinds_named
 from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.attribution.bisection.bisect import suspects_in
-from recompact.attribution.bisection.cause import cause_of
 from recompact.attribution.bisection.pieces import (
     Intervention,
     Piece,
@@ -39,6 +38,7 @@ from recompact.attribution.bisection.pieces import (
 )
 from recompact.attribution.bisection.search import NOTHING, Result, Search, search
 from recompact.attribution.continuations import continue_from
+from recompact.attribution.divergence import literals
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.assembly import open_study
 from recompact.engine.rollout import OBSERVATION_TOKENS, Agent
@@ -154,7 +154,7 @@ def measure(cache: Path, world: int, draws: int) -> tuple[list[Accuracy], int, i
         verification = read_verdicts(store)
         for verdict in verification.retained:
             place = place_of(store, world, verdict, tasks)
-            rows[place.given.loss].append(_judge(place, verdict.id, suspected.get(verdict.id, ()), draws))
+            rows[place.given.loss].append(_judge(place, suspected.get(verdict.id, ()), draws))
         harmless = [verdict for verdict in verification.examined if verdict.kind == "harmless"]
         drawn = Random(world).sample(harmless, min(HARMLESS, len(harmless)))
         false = sum(place_of(store, world, verdict, tasks).search().ending == "found" for verdict in drawn)
@@ -188,15 +188,12 @@ def _accuracy(world: int, loss: str, own: Sequence[Finding]) -> Accuracy:
     )
 
 
-def _judge(place: Place, id: BoundaryId, suspected: Sequence[str], draws: int) -> Finding:
+def _judge(place: Place, suspected: Sequence[str], draws: int) -> Finding:
     """Whether one piece is a cause, was suspected by kind, was found, was found with flips, or was named wrongly."""
     lost, whole = (place.level(each, draws) for each in (NOTHING, place.given.whole))
     enough = (lost + whole) / 2 if whole > lost else float("inf")
     causes = [p for p in place.given.pieces if place.level(Intervention.of([p.name]), draws) >= enough]
-    kinds = set()
-    for piece in causes:
-        named = cause_of(id, Result("found", place.given.loss, 0, frozenset({piece.name})), [piece], ())
-        kinds |= set(kinds_of(named, place.boundary, Trials()))
+    kinds = {kind for piece in causes for kind in form_kinds(piece, literals(piece.text))}
     results = [place.search(), place.search(FLIPPED)]
     closes = [
         result.ending == "found" and place.level(Intervention.of(sorted(result.pieces)), draws) >= enough

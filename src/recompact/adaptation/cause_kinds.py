@@ -71,8 +71,13 @@ def lost_kinds(boundary: Boundary, count: TokenCounter) -> frozenset[Kind]:
         facts = literals(piece.text)
         gone = [fact for fact in facts if not occurs(fact, visible)]
         if facts and len(gone) >= LOST * len(facts):
-            kinds.update(_record_kinds(piece) or _literal_kinds(gone, piece.text))
+            kinds.update(form_kinds(piece, gone))
     return frozenset(kinds)
+
+
+def form_kinds(piece: CausePiece | Piece, facts: Iterable[str]) -> frozenset[Kind]:
+    """The kinds of a piece by its form alone, as a set of records or by these of its literals."""
+    return _record_kinds(piece) or frozenset(_literal_kinds(facts, piece.text))
 
 
 def _record_kinds(piece: CausePiece | Piece) -> frozenset[Kind]:
