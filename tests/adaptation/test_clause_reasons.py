@@ -24,7 +24,7 @@ def test_a_clause_about_tokens_is_not_justified_by_lost_documentation() -> None:
 def test_where_nothing_of_its_kind_was_found_that_is_written() -> None:
     found = findings_by_boundary([Diagnosis(BoundaryId("collect/a", 1), "hazard", (MANUAL,))])
     assert clause_lines([TOKENS], found)[1:] == [
-        "  - a\\#1: no finding of this kind; found there: documentation that was read"
+        "  - a\\#1: no finding of this kind; findings there: documentation that was read"
     ]
     assert clause_lines([TOKENS], {})[1:] == ["  - a\\#1: no diagnosis on record"]
     abstained = findings_by_boundary([Diagnosis(BoundaryId("collect/a", 1), "hazard", (), abstained="chance")])

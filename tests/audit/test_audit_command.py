@@ -101,7 +101,7 @@ def test_the_page_is_whole(home: Path, tmp_path: Path) -> None:
     [
         (["nowhere"], "no such file or folder"),
         ([".", "--out", "audit.jsonl"], "ends with .html"),
-        (["."], "no transcript was found"),
+        (["."], "found no transcript"),
     ],
 )
 def test_mistakes_are_one_message(arguments: list[str], says: str, tmp_path: Path) -> None:

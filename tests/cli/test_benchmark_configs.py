@@ -67,9 +67,9 @@ def test_check_accepts_it(name: str, scope: Scope, tmp_path: Path, monkeypatch: 
 
 def test_a_benchmark_has_a_suite_and_scopes_and_others_have_not(tmp_path: Path) -> None:
     for words, message in (
-        (("qa", "--suite"), "qa is a benchmark, which has its suite"),
+        (("qa", "--suite"), "qa is a benchmark and has its own suite"),
         (("mine", "--scope", "prefix"), "--scope is for a benchmark (officebench, tau2-retail, appworld, qa)"),
-        (("office-bench",), "is no name for a config"),
+        (("office-bench",), "is not a valid config name"),
     ):
         done = recompact("init", *words, cwd=tmp_path)
         assert done.returncode == 2

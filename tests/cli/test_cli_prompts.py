@@ -171,8 +171,8 @@ def test_import_of_files(run: Run, tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["nobody"], "neither a file nor a harness"),
-        ([], "Say what to import"),
-        (["--update", "x"], "Say what to import"),
+        ([], "Name what to import"),
+        (["--update", "x"], "Name what to import"),
         (["x", "--first", "y"], "give one of them"),
         (["pi", "--first", "y"], "not both"),
         (["x", "--package", "y"], "need a harness"),

@@ -37,7 +37,7 @@ def test_an_export_is_written_and_explained(run: Run, tmp_path: Path) -> None:
     for words in (
         "Written: compaction-codex/config.toml",
         "What to do\n  1. ",
-        "in force",
+        "in effect",
         "Codex CLI",
         "became one prompt",
     ):
@@ -74,7 +74,7 @@ def test_installing(run: Run, tmp_path: Path) -> None:
     assert code == 2
     assert "nothing to install" in err
     code, out, _ = run("export", "mine", "--to", "hermes", "--install")
-    assert "Not installed, since it goes into files of your own: config.yaml" in out
+    assert "Not installed, because it belongs in your own files: config.yaml" in out
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_installing(run: Run, tmp_path: Path) -> None:
         (["export", "mine", "--to", "claude"], "did you mean 'claude-code'?"),
         (["export", "mine", "--to", "os:path"], "must be a recompact.harnesses Harness"),
         (["export", "nothing", "--to", "pi"], "is no template directory"),
-        (["export", "--to", "pi"], "Say which template"),
-        (["export", "mine", "--to", "pi", "--force"], "--force belongs to --install"),
+        (["export", "--to", "pi"], "Name a template"),
+        (["export", "mine", "--to", "pi", "--force"], "--force is for --install"),
         (["export", "mine", "--to", "pi", "--install", "--out", "x"], "give one of them"),
         (["prompts", "import", "--from", "claude-code", "--to", "x"], "recompact prompts import FILE"),
         (["prompts", "import", "--from", "codex", "--to", "x"], "config.toml"),
-        (["prompts", "import", "--from", "codex", "--python", "python3", "--to", "x"], "no meaning for codex"),
+        (["prompts", "import", "--from", "codex", "--python", "python3", "--to", "x"], "does not apply to codex"),
         (["prompts", "import", "--from", "langchain", "a", "--package", "b", "--to", "x"], "the same thing"),
     ],
 )

@@ -80,7 +80,7 @@ def test_where_every_compaction_failed_all_commands_say_so(work: Path) -> None:
     assert answer(work, "verify", "runs/mine.db")["statement"]["failed_compactions"] == failed
     assert f"has no boundaries: {NOTHING}." in said(recompact("boundaries", "runs/mine.db", cwd=work))
     reported = said(recompact("report", "runs/mine.db", cwd=work))
-    assert f"{NOTHING}. Mend the compressor" in reported
+    assert f"{NOTHING}. Fix the compressor" in reported
     assert "smaller budget" not in reported
     for method in ("pair", "facts"):
         adapted = said(recompact("adapt", "mine.toml", "--method", method, cwd=work))
@@ -114,7 +114,7 @@ EVALUATE = ("evaluate", "mine.toml", "--split", "train", "--runs", 1, "--arm", "
 @pytest.mark.parametrize(
     ("budget", "reason", "advice"),
     [
-        (500, FAILED, "Mend the compressor: every compaction of prompting/history failed."),
+        (500, FAILED, "Fix the compressor: every compaction of prompting/history failed."),
         (90_000, "no compaction was due under its budget of 90,000 tokens", "Evaluate under a smaller budget"),
     ],
 )

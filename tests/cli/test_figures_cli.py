@@ -75,7 +75,7 @@ def test_a_budget_is_a_number(home: Path, text: str) -> None:
         assert done.returncode == 0
     else:
         assert done.returncode == 2
-        assert "is no budget: give a number of tokens" in done.stderr
+        assert "is not a number of tokens" in done.stderr
 
 
 def test_figures_of_a_sweep(home: Path) -> None:

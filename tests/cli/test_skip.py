@@ -62,7 +62,7 @@ def test_a_task_that_is_always_refused_stops_no_other(refusal: tuple[int, object
         skips = [word for n in range(1, 9) for word in ("--skip", f"book-{n:03d}")]
         ended = recompact("collect", config, *skips)
         assert ended.returncode == 0, ended.stderr
-        assert "8 tasks are skipped, as asked: book-001" in ended.stderr
+        assert "8 tasks are skipped on request: book-001" in ended.stderr
         assert recompact("collect", config).returncode == 0  # the run remembers
         with Store.read(tmp_path / "runs" / "pages.db") as store:
             assert store.metadata.identity == identity
@@ -108,7 +108,7 @@ def test_verify_and_adapt_and_evaluate_go_on_without_a_skipped_task(tmp_path: Pa
         summary = json.loads(ended.stdout)
         assert summary["skipped"] == ["book-001"]
         assert 0 < summary["boundaries"] < every
-        assert "1 task is skipped, as asked" in ended.stderr
+        assert "1 task is skipped on request" in ended.stderr
         with Store.read(path) as store:
             assert {row.task for row in trajectories(store)} == {"book-000", "book-002", "book-003"}
             assert "book-001" not in {row.task for row in boundary_rows(store)}

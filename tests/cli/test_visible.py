@@ -114,7 +114,7 @@ COMMANDS = {
     "no such run": ("show", NAME),
     "no such task": ("show", "arms", f"no {NAME}"),
     "no such boundary": ("boundary", "mine", f"no {NAME}"),
-    "no such arm": ("compare", "arms", NAME, "nobody"),
+    "unknown arm": ("compare", "arms", NAME, "nobody"),
     "no such group": ("compare", "arms", "--by", NAME),
 }
 JSON = (

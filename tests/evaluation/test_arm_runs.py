@@ -115,7 +115,7 @@ def test_answers_are_one_value_or_one_for_each_question(value: Any, values: tupl
 def test_answers_that_are_no_numbers_are_told_with_their_place(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         as_values(value, "evaluate/none/t/0: em")
-    said = f"evaluate/none/t/0: em must be a number or a list of numbers, not {value!r}: see to the suite"
+    said = f"evaluate/none/t/0: em must be a number or a list of numbers, not {value!r}: fix the suite"
     assert str(caught.value) == said
 
 

@@ -99,7 +99,7 @@ def test_marks_and_line_ends_of_other_programs(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{", "line 1, is not JSON"),
-        ("[]", "line 1, is no object"),
+        ("[]", "line 1, is not a JSON object"),
         ('{"task_id": "a", "num_steps": 3}', "has no 'success'"),
         ('{"task_id": "a", "success": 1, "num_steps": "many"}', "num_steps must be a whole number"),
         ('{"task_id": "a", "success": 1, "num_steps": 1e999}', "num_steps must be a whole number"),

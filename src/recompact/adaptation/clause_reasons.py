@@ -72,6 +72,6 @@ def clause_lines(clauses: Sequence[Clause], reasons: Mapping[str, Sequence[Reaso
             known = reasons.get(place, ())
             matching = [reason.text for reason in known if answers_kind(clause.text, reason.kind)]
             others = ", ".join(dict.fromkeys(reason.kind for reason in known))
-            nothing = f"no finding of this kind; found there: {others}" if others else "no diagnosis on record"
+            nothing = f"no finding of this kind; findings there: {others}" if others else "no diagnosis on record"
             lines += [f"  - {markdown_text(place)}: {markdown_text(text)}" for text in matching or [nothing]]
     return lines

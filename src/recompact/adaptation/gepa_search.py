@@ -88,8 +88,8 @@ async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: in
     if not search.reflections:
         return Proposal(
             (),
-            statement=f"GEPA came upon nothing to reflect on in {runs}: every batch of tasks that it drew was solved,"
-            " or ran without a compaction. The original stays.",
+            statement=f"GEPA found nothing to reflect on in {runs}: every batch that it drew was solved, or ran without"
+            " a compaction. The original stays.",
         )
     usable = sum(reflection.parts is not None for reflection in search.reflections)
     counts = EvidenceCounts(
@@ -111,8 +111,8 @@ async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: in
 
 def _too_few(allowed: int, validation: int, needed: int) -> str:
     return (
-        f"GEPA may make {quantity(allowed, 'run')}, and {needed} is the fewest with which it can try a prompt of its"
-        f" own: the original and that prompt on {quantity(validation, 'fit task')} and on a batch each; set"
+        f"GEPA may make {quantity(allowed, 'run')}, but it needs at least {needed} to try a prompt of its own:"
+        f" the original and that prompt on {quantity(validation, 'fit task')} and on a batch each; set"
         f" metric_calls in [adapt] options to {needed} or more, or fewer fit_tasks"
     )
 

@@ -127,4 +127,4 @@ class Method:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories
-            raise InputError(f"{self.name!r} is no name for a method: use letters, digits, and . _ - +")
+            raise InputError(f"{self.name!r} is not a valid method name: use letters, digits, and . _ - +")

@@ -53,7 +53,7 @@ def method_of(study: Study) -> Method:
     if study.method is None:
         return method_in(study.config)
     if not isinstance(study.method, Method):
-        raise InputError(f"{study.method!r} is no method: it must be a recompact.Method")
+        raise InputError(f"{study.method!r} is not a method: it must be a recompact.Method")
     return study.method
 
 

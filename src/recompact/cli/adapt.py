@@ -1,4 +1,4 @@
-"""`recompact adapt`: from a config to a better template, in the paper's four steps."""
+"""`recompact adapt`: adapt the template of a config, in the paper's four steps."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ STAGES = ("collect", "verify", "revise", "select")
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
 @click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
-@click.option("--method", help="Instead of [adapt] method: pair, facts, acon-ut, …, file.py:name.")
+@click.option("--method", help="The method, in place of [adapt] method: pair, facts, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Redo this stage and those after it.")
-@click.option("--retry", is_flag=True, help="Play units again that were set aside.")
+@click.option("--retry", is_flag=True, help="Replay units that were set aside.")
 @skip_option
 @dry_run_option
 @json_option
@@ -58,9 +58,9 @@ def command(
     """Adapt the compaction prompt: collect, verify, revise, select.
 
     Stop it whenever you like: the same command resumes where it left off. The result is a directory with the adapted
-    template, a manifest, and CHANGES.md, which says section by section what changed and which observed failure was the
-    reason. A verified run is not verified again, unless --allocation asks for it. Exit code 2: the optimizer gave
-    nothing usable; the same command asks it again.
+    template, a manifest, and CHANGES.md, which lists section by section what changed and which observed failure was the
+    reason. A verified run is not verified again, unless --allocation asks for it. Exit code 2: no answer of the
+    optimizer was usable; the same command asks it again.
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import RESULT, write_result
@@ -133,15 +133,15 @@ async def _adapt(
 
 
 def _say_verification(store: Store, config: Config) -> None:
-    """Say so where the run was verified with settings other than the config's: those of the run count."""
+    """Point out that the run was verified with other settings than the config's: those of the run count."""
     from recompact.attribution.records import settings_of
 
     if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
         return
     click.echo(
-        f"The run was verified by {settings.allocation} (H >= {settings.hazard:g} or B >= {settings.burden:g}), which"
-        f" is used; the config says {config.verify.allocation} (H >= {config.verify.hazard:g} or B >="
-        f" {config.verify.burden:g}): --allocation {config.verify.allocation} would verify by that.",
+        f"Using the run's own verification by {settings.allocation} (H >= {settings.hazard:g} or B >="
+        f" {settings.burden:g}). The config now has {config.verify.allocation} (H >= {config.verify.hazard:g} or B >="
+        f" {config.verify.burden:g}); to verify by that, add --allocation {config.verify.allocation}.",
         err=True,
     )
 
@@ -242,7 +242,7 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
     elif adaptation.statement:
         say(adaptation.statement)
     elif not adaptation.selection and until != "select":
-        say(f"Stopped after {until}, as asked.")
+        say(f"Stopped after {until}, as requested.")
     if target:
         say(f"The template, its manifest and CHANGES.md are in {target}")
         say(f"To use it in your harness: {command_line('export', target)} --to HARNESS")

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("audit-template"),
     show_default=True,
-    help="Where the template goes that --diagnose revised.",
+    help="Where to write the template that --diagnose revises.",
 )
-@click.option("--yes", is_flag=True, help="Send what --diagnose sends without asking.")
+@click.option("--yes", is_flag=True, help="Let --diagnose send without asking.")
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -60,8 +60,8 @@ def command(
 
     A PATH is a transcript or a folder of them: Claude Code, Codex, pi, OpenClaw, OpenHands, Copilot CLI, OpenCode,
     Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages; or the file of a run of Recompact (.db).
-    Without a path, the places are searched where these harnesses keep their sessions on this machine. Nothing is
-    written but the page, and without --diagnose nothing is sent anywhere.
+    Without a path, it searches the places where these harnesses keep their sessions on this machine. It writes nothing
+    but the page, and sends nothing anywhere without --diagnose.
     """
     from recompact.audit.diagnosis import RESULT
     from recompact.audit.scoring import assess
@@ -83,7 +83,7 @@ def command(
         assessment = assess(findings)
     if not findings.sessions:
         why = "; ".join(text.removesuffix(".") for text in words.unread(findings.skipped, 3))
-        raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
+        raise InputError(f"found no transcript{f' ({why})' if why else ''}: name files or folders that contain some")
     date = datetime.now(UTC).date().isoformat()
     if not no_page:
         write_page(out, render(assessment, top=top, date=date))
@@ -100,8 +100,7 @@ def command(
 def _diagnose(
     assessment: Assessment, config: Config, top: int, revised: Path, date: str, yes: bool, as_json: bool
 ) -> dict[str, Any] | None:
-    """Ask the config's optimizer about the worst compactions; say before what is sent and wait for a yes; say
-    afterwards what it took."""
+    """Ask the config's optimizer about the worst compactions, once the user has seen what will be sent and agreed."""
     from recompact.audit.diagnosis import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
     from recompact.models.failures import CeilingReached, ModelFailure
     from recompact.values.masking import safe_line
@@ -117,7 +116,7 @@ def _diagnose(
     say(plan.statement, err=True)
     if not yes:
         if not sys.stdin.isatty():
-            raise InputError("nothing was sent: there is no terminal to confirm at; --yes sends it without asking")
+            raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
         if not click.confirm("Send it?", err=True):
             say("Nothing was sent.", err=True)
             return None
@@ -126,7 +125,7 @@ def _diagnose(
         with console(stderr=True).status("asking the optimizer"):
             result = asyncio.run(diagnose_observed(config, plan, template, count))
     except ModelFailure as failure:
-        say(f"recompact: {failure} (no template was written; the audit above stands)", err=True)
+        say(f"recompact: {failure} (no template was written; the audit above is complete)", err=True)
         sys.exit(3 if isinstance(failure, CeilingReached) else 2)
     written = write_observed(result, revised, date)
     if not as_json:
@@ -136,7 +135,7 @@ def _diagnose(
             for text in causes or [f"abstained: {each.abstained}" if each.abstained else "no usable answer"]:
                 say(f"  {each.id}: {safe_line(text, 400)}")
         if result.candidate and result.candidate.template is None:
-            say(f"No revision could be used: {safe_line('; '.join(result.candidate.objections), 400)}")
+            say(f"The revision cannot be used: {safe_line('; '.join(result.candidate.objections), 400)}")
         if written:
             say(f"The revised template, its manifest and CHANGES.md are in {revised}: observational, not verified.")
     return {**result.to_json(), "sent": plan.statement, "directory": str(revised) if written else None}
@@ -168,7 +167,7 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
     places = list(usual_places(readers=readers))
     if not places:
         known = ", ".join(reader.harness for reader in readers if reader.places)
-        raise InputError(f"no transcripts of {known} are in their usual places: name a file or a folder")
+        raise InputError(f"found no transcripts of {known} in their usual places: name a file or a folder")
     if not quiet:
         for harness, folder in places:
             click.echo(f"{harness}: {folder}")

@@ -23,7 +23,7 @@ from recompact.values.texts import command_line, quantity
 @click.argument("run")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many to list at most.")
-@click.option("--all", "everything", is_flag=True, help="List all of them, also those without draws.")
+@click.option("--all", "everything", is_flag=True, help="List all of them, including those without draws.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all of them as CSV.")
 @json_option
 def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool, as_json: bool) -> None:
@@ -61,4 +61,4 @@ def _print(every: Verification, path: Path, listed: Sequence[Verdict], simulated
     say(f"{have}, by {every.settings.allocation}{models}{more}.")
     for id, reason in every.left_out.items():
         say(f"left out: {id}: {reason}", err=True)
-    say(f"Look at one: {command_line('boundary', path, listed[0].id)}")
+    say(f"Show one: {command_line('boundary', path, listed[0].id)}")

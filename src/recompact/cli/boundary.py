@@ -28,7 +28,7 @@ from recompact.values.texts import command_line
 @click.option("--cause", "only_cause", is_flag=True, help="Show only what would have saved it, as `bisect` found it.")
 @json_option
 def command(run: str, id: str, directory: Path, full: bool, only_cause: bool, as_json: bool) -> None:
-    """Show one boundary of a run: the contexts before and after, what was dropped, and what the agent did then.
+    """Show one boundary of a run: the contexts before and after, what was dropped, and what the agent did next.
 
     ID is task#t, as `recompact boundaries` lists it, such as pocket-train-007#2.
     """

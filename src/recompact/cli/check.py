@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 @click.command(name="check")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--connect", is_flag=True, help="Also ask each model for one word, and a cluster what it has.")
-@click.option("--play", is_flag=True, help="Also play one task and check that its environment can be brought back.")
+@click.option("--play", is_flag=True, help="Also play one task and check that its environment can be restored.")
 @json_option
 def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
-    """Say what is wrong with a config, where, and what would be right.
+    """Check a config, and report every mistake with its line and a fix.
 
-    Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models, and says
-    everything at once.
+    Checks keys and values, the suite and its tasks, the template, the compressor, the method and the models.
     """
     from recompact.engine.config import ConfigError
     from recompact.engine.config_parser import load_config
@@ -209,7 +208,7 @@ def _isolation(config: Config) -> str:
 
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
-    """Play the first task in a run that is thrown away, then check that its environment can be brought back."""
+    """Play the first task in a temporary run, then check that its environment can be restored."""
     from recompact.agents.fidelity import fidelity
     from recompact.agents.suite import AgentSuite
     from recompact.engine.assembly import open_study
@@ -248,7 +247,7 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
                 notes.append(str(replayed))
                 return [f"[agent] command: {replayed.difference}"] if replayed.difference else []
             if len(actions) < 4:
-                notes.append(f"snapshots were not checked: that takes four actions, and there were {len(actions)}")
+                notes.append(f"snapshots were not checked: that takes four actions, not {len(actions)}")
                 return []
             report = await conformance(study.episodes, task, actions, branches=8)
             notes.append(str(report))

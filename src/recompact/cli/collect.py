@@ -1,4 +1,4 @@
-"""`recompact collect`: run the tasks of a suite once, and say in a table what came out."""
+"""`recompact collect`: run the tasks of a suite once, and print a table of the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(name="collect")
 @click.argument("config", type=click.Path(path_type=Path))
 @run_option("the config's file name")
-@click.option("--retry", is_flag=True, help="Play again what the environment broke, and units that were set aside.")
+@click.option("--retry", is_flag=True, help="Replay trajectories whose environment broke, and units set aside.")
 @accept_option
 @skip_option
 @dry_run_option
@@ -42,7 +42,7 @@ def command(
     """Run the tasks of a suite once under a compressor and record every compaction.
 
     The run is one file in [run] directory. Stop it whenever you like: the same command resumes where it left off, and
-    no call that was answered is sent again. Exit code 2 where environments broke: see --retry.
+    no answered call is sent again. Exit code 2: an environment broke; see --retry.
     """
     from recompact.cli.running import ending_early, finish
     from recompact.engine.collection import PHASE
@@ -104,14 +104,14 @@ def _report(
     report_failed_compactions(summary.failed_compactions, summary.compactions)
     _report_broken(store, summary.endings, broken, again)
     if not unfinished and not as_json and len(broken) < summary.trajectories:
-        say(f"Look at it: {command_line('show', store.path)} [TASK]")
+        say(f"Show it: {command_line('show', store.path)} [TASK]")
     report_unfinished(unfinished, "episode", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)
 
 
 def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:
-    """Say which environments broke and why, the first few by name, and how all trajectories ended."""
+    """Name the first few environments that broke, with the reasons, and count how all trajectories ended."""
     from recompact.values.texts import quantity
 
     if not broken:
@@ -121,7 +121,7 @@ def _report_broken(store: Store, endings: Mapping[str, int], broken: list[Trajec
     ways = ", ".join(f"{count:,} {ending}" for ending, count in sorted(endings.items()))
     total = quantity(sum(endings.values()), "trajectory")
     say(
-        f"recompact: the environment broke in {len(broken):,} of {total} ({ways}); mend it, then try"
-        f" again with: {again} --retry",
+        f"recompact: the environment broke in {len(broken):,} of {total} ({ways}); fix it, then retry"
+        f" with: {again} --retry",
         err=True,
     )

@@ -40,21 +40,23 @@ def command(
     form: Format,
     as_json: bool,
 ) -> None:
-    """Is arm A better than arm B? A minus B on the tasks that both have done, with intervals.
+    """Is arm A better than arm B? Prints A minus B on the tasks that both have finished, with intervals.
 
     RUN is an evaluation, or released records: a directory with run_records.jsonl files, one such file, or a CSV. RUN
-    alone shows the table of all its arms. An arm is named by its label (pair/history), or by a part that is enough.
+    alone prints the table of all its arms. Name an arm by its label (pair/history), or by an unambiguous part of it.
     With --by model, every RUN is an evaluation of the same suite with other models.
     """
     form = "json" if as_json else form
     if MODEL in by and len(what) > 1:
         if details or len(by) > 1:
-            raise click.UsageError("--by model sets evaluations side by side: no other --by, and no --details")
+            raise click.UsageError("--by model compares evaluations: give no other --by, and no --details")
         print_by_model(what, directory, form, against, runs)
         return
     by = one_evaluation_by(by, several=False)
     if len(what) > 1 and (against or details):
-        raise click.UsageError("--against and --details are for RUN alone: two arms are shown in every metric anyway")
+        raise click.UsageError(
+            "--against and --details are for RUN alone: two arms are always compared in every metric"
+        )
     if len(what) == 1:
         every = _all(what[0], directory, runs)
         check_by(by, group_keys(every.arms))
@@ -72,7 +74,9 @@ def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
         runs = every.shared.runs or 1
         times = "" if runs == 1 else f" {runs} times"
         way_out = "continue with recompact evaluate, or compare fewer --runs or two arms"
-        raise InputError(f"{run} has no task yet that every arm has done{times}{every.shared.broken_words}: {way_out}")
+        raise InputError(
+            f"{run} has no task that every arm has finished{times} yet{every.shared.broken_words}: {way_out}"
+        )
     return every
 
 

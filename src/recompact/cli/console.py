@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 accept_option = click.option(
-    "--accept-changes", is_flag=True, help="Continue although the suite has changed since the run began; this is noted."
+    "--accept-changes",
+    is_flag=True,
+    help="Continue although the suite has changed; the run records that.",
 )
 
 
 def _run_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     """A name, not a path: the config says where runs are."""
     if name is not None and (not name or "/" in name or name.endswith(".db")):
-        text = f"{name!r} is no name for a run: use letters, digits, and . _ - + @, no path"
+        text = f"{name!r} is not a run name: use letters, digits, and . _ - + @, no path"
         raise click.BadParameter(text, context, parameter)
     return name
 
@@ -37,7 +39,7 @@ by_option = click.option(
     "--by",
     "by",
     multiple=True,
-    help="Break down by budget, by model (several evaluations) or by a group such as difficulty. Repeatable.",
+    help="Break results down by budget, model (of several evaluations) or a group such as difficulty. Repeatable.",
 )
 
 

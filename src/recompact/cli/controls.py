@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recompact.values.stats import Estimate
 
 _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
-"""What `verify` is to be asked for where a control lacks it."""
+"""The options of `verify` that make what a control needs."""
 
 PAPER_TABLE = (133, 198, 214, 298, 200, 204)
 """The boundaries in the rows of the paper's cost table."""
@@ -31,8 +31,9 @@ PAPER_TABLE = (133, 198, 214, 298, 200, 204)
 def command(run: str | None, directory: Path, without: str | None, rollouts: bool, as_json: bool) -> None:
     """Check the verification of a run against chance and against theory.
 
-    A/A: how many boundaries are retained where both arms are alike. Identity: is the reward that compaction costs the
-    sum of the hazards? Halving against uniform: what does it find, and what does it save? How do H and B go together?
+    A/A: how many boundaries are retained although both arms are the same. Identity: does the reward that compaction
+    costs equal the sum of the hazards? Halving against uniform: what does it find, and what does it save? Do H and B
+    correlate?
     """
     from recompact.attribution.controls import controls_of
     from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
@@ -78,7 +79,7 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
     for sentence in controls.statement.sentences():
         say(sentence)
     if controls.statement.control is None:
-        say(f"A/A: not made, or not finished: {more['control']}")
+        say(f"A/A: not run, or not finished: {more['control']}")
     if (check := controls.identity) is not None:
         say(
             f"Identity, {quantity(check.tasks, 'task')}{_draws(controls)}: J(C) - J(none) ="
@@ -87,17 +88,17 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
         )
         say(f"  gap {_interval(check.gap)}: {check.verdict}.")
         if controls.left_out and controls.left_out.statement:
-            say(f"  Not among them: {controls.left_out.statement}.")
+            say(f"  Left out: {controls.left_out.statement}.")
     elif controls.left_out is not None:
         why = f", but for {controls.left_out.statement}" if controls.left_out.statement else ""
-        say(f"Identity: there is no task to check it on in both runs{why}.")
+        say(f"Identity: no task can be checked in both runs{why}.")
     else:
         say(
             'Identity: needs the same tasks without compaction ([compressor] kind = "none"):'
             f" {command_line('controls', path)} --without THAT_RUN"
         )
     if controls.coupling is not None:
-        say(f"Spearman of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
+        say(f"Spearman correlation of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
     for row in controls.allocations:
         say(
             f"{row.allocation}: recall {_interval(row.recall)}, precision {_interval(row.precision)}, against all"

@@ -50,7 +50,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     """Run the whole of Recompact on the embedded world: simulated models, no key, no network.
 
     Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
-    evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows what is there.
+    evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows the existing results.
     """
     from recompact.adaptation.result import write_result
     from recompact.attribution.judgement import read_verdicts
@@ -86,8 +86,8 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     _print_story(adapted, shown, page, _harm(verified))
     click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
-    click.echo(f"What the compactions did:             {command_line('boundaries', path)}")
-    click.echo(f"Look at the runs in a browser:        {command_line('view', directory)}")
+    click.echo(f"The compactions, by harm:             {command_line('boundaries', path)}")
+    click.echo(f"Browse the runs:                      {command_line('view', directory)}")
     click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
 

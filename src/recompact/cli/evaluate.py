@@ -1,4 +1,4 @@
-"""`recompact evaluate`: run tasks under several arms, and say in a table what compaction does to the agent."""
+"""`recompact evaluate`: run tasks under several arms, and compare the arms in a table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
 @click.option(
-    "--budget", "budgets", multiple=True, help="Run what compresses at this budget, as NAME@BUDGET. Repeatable."
+    "--budget",
+    "budgets",
+    multiple=True,
+    help="Run each compressing arm at this budget, as NAME@BUDGET. Repeatable.",
 )
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N tasks (default: the config's).")
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @by_option
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
-@click.option("--retry", is_flag=True, help="Redo trajectories in which the environment broke.")
+@click.option("--retry", is_flag=True, help="Replay trajectories whose environment broke.")
 @accept_option
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @skip_option
@@ -84,8 +87,8 @@ def command(
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
 
     Stop it whenever you like: the same command resumes where it left off. Another --arm, --scope or --budget, more
-    --runs or a higher --limit reuse the trajectories that are there and make only the missing ones. Several CONFIGs of
-    one suite, each with other models, are evaluated one after the other and set side by side by model.
+    --runs or a higher --limit reuse existing trajectories and make only the missing ones. Several CONFIGs of one suite,
+    each with other models, are evaluated one after the other and compared by model.
     """
     from recompact.cli.running import ending_early
     from recompact.engine.config_parser import load_config
@@ -140,7 +143,9 @@ def parse_scopes(text: str | None) -> list[Scope]:
     found: list[Scope] = []
     for word in filter(None, (text or "").split(",")):
         if word not in SCOPES:
-            raise InputError(f"--scope {word!r} is no scope: choose {' or '.join(SCOPES)}, or both with a comma")
+            raise InputError(
+                f"unknown scope {word!r}: --scope takes {' or '.join(SCOPES)}, or both separated by a comma"
+            )
         found.append(word)
     return found
 
@@ -151,7 +156,7 @@ def _budgets(texts: tuple[str, ...]) -> list[int]:
     found = []
     for word in (word for text in texts for word in text.split(",") if word):
         if not word.isascii() or not word.isdecimal() or int(word) < 1:
-            raise InputError(f"--budget {word!r} is no budget: give a number of tokens, as in --budget 1024,2048")
+            raise InputError(f"--budget {word!r} is not a number of tokens: write it as in --budget 1024,2048")
         found.append(int(word))
     return found
 
@@ -270,7 +275,7 @@ def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
 
     if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in arms):
         labels = ", ".join(arm.label for arm in arms)
-        raise InputError(f"--against {against}: there is no such arm; there are {labels or 'none yet'}")
+        raise InputError(f"--against {against}: unknown arm; the arms are {labels or 'not recorded yet'}")
 
 
 def print_evaluation(
@@ -290,7 +295,7 @@ def print_evaluation(
         print_json({**to_json(shown), "comparisons": compared, "by": [found.to_json() for found in parts], **more})
         return
     if not shown.shared.tasks:
-        click.echo(f"There is no task yet that every arm has finished{shown.shared.broken_words}.", err=True)
+        click.echo(f"No task has been finished by every arm yet{shown.shared.broken_words}.", err=True)
         return
     tables = [arm_table(shown), *map(breakdown_table, parts)]
     if form == "csv":  # one table per file: the arms, or the first breakdown that was asked for

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
 @click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
 @click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
-@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if possible.")
+@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, where possible.")
 @click.option("--force", is_flag=True, help="With --install: move an existing file aside.")
 @json_option
 def command(
     template: str | None, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool
 ) -> None:
-    """Write what makes a harness use TEMPLATE (`default` or a directory), and say what to do with it.
+    """Write the files that make a harness use TEMPLATE (`default` or a directory), with instructions.
 
-    None of your files is replaced. It says what of the template the harness cannot carry.
+    It replaces none of your files, and lists what the harness cannot carry of the template.
     """
     from recompact.harnesses.exporting.export import install as put_in_place, write_export
     from recompact.harnesses.registry import HARNESSES, load_harness
@@ -39,9 +39,9 @@ def command(
         print_json({"harnesses": names}) if as_json else say("\n".join(names))
         return
     if template is None:
-        raise click.UsageError("Say which template: `default`, or a directory.")
+        raise click.UsageError("Name a template: `default`, or a directory.")
     if force and not install:
-        raise click.UsageError("--force belongs to --install: an export of its own is never in the way of a file.")
+        raise click.UsageError("--force is for --install: an export to a directory never replaces a file of yours.")
     if out is not None and install:
         raise click.UsageError("--out and --install both say where the files go: give one of them.")
     harness = load_harness(name, Path.cwd())
@@ -62,7 +62,7 @@ def command(
         say(f"Moved aside: {path} is now {aside}")
     rest = [file.name for file in export.files if not file.place] if install else []
     if rest:
-        say(f"Not installed, since it goes into files of your own: {', '.join(rest)} (written without --install)")
+        say(f"Not installed, because it belongs in your own files: {', '.join(rest)} (written without --install)")
     for title, lines in _sections(export, harness.title):
         say(f"\n{title}")
         for number, line in enumerate(lines, 1):
@@ -76,8 +76,8 @@ def _plain(export: Export) -> dict[str, list[str]]:
 def _sections(export: Export, title: str) -> list[tuple[str, Sequence[str]]]:
     sections = [
         ("What to do", export.steps),
-        ("How to see that it is in force", export.checks),
+        ("How to check that it is in effect", export.checks),
         (f"What to know about {title}", export.traps),
-        ("What was changed or lost of the template", export.losses),
+        ("What the export changed or lost of the template", export.losses),
     ]
     return [(heading, lines) for heading, lines in sections if lines]

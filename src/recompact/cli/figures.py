@@ -31,7 +31,7 @@ from recompact.values.outputs import check_directory
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True, help="Directory.")
 @click.option(
-    "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; CSV is always written."
+    "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; a CSV is always written."
 )
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @json_option
@@ -117,4 +117,4 @@ def _print(sets: Sequence[FigureSet], files: dict[int, list[Path]]) -> None:
         say(f"    {figure.caption}")
     for group in sets:
         for name, why in group.gaps.items():
-            say(f"no {name} for {group.source}: {why.replace('RUN', group.source)}")
+            say(f"missing: {name} of {group.source}: {why.replace('RUN', group.source)}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from recompact.engine.forecast import Forecast
     from recompact.values.tables import Format, Table
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what it would take, and run nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only print the expected cost; run nothing.")
 
 
 def print_forecast(forecast: Forecast, config: Config, run: Path, form: Format = "terminal") -> None:

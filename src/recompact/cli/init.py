@@ -1,4 +1,4 @@
-"""`recompact init`: a config to start from and, if asked for, a suite of your own beside it."""
+"""`recompact init`: a first config and, with --suite, a suite to go with it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "te
 
 @click.command(name="init")
 @click.argument("name", default="mine")
-@click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use it.")
+@click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use that.")
 @click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where it goes (default: here)."
@@ -96,9 +96,9 @@ suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "te
 def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_json: bool) -> None:
     """Write NAME.toml, a config to start from (default: mine.toml).
 
-    For NAME officebench, tau2-retail, appworld or qa it is the paper's setting of that benchmark, with --scope prefix
-    in NAME-prefix.toml. Otherwise, and without --suite, it is the embedded world with simulated models, and runs as it
-    is. Nothing is ever overwritten.
+    For NAME officebench, tau2-retail, appworld or qa it holds the paper's setting of that benchmark (with --scope
+    prefix in NAME-prefix.toml). Otherwise, and without --suite, it holds the embedded world with simulated models, and
+    runs as it is. It never overwrites a file.
     """
     from recompact.cli.benchmark_configs import BENCHMARKS
     from recompact.errors import InputError
@@ -126,13 +126,13 @@ def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
 
     if name in BENCHMARKS:
         if suite:
-            raise InputError(f"{name} is a benchmark, which has its suite: leave out --suite, or use another name")
+            raise InputError(f"{name} is a benchmark and has its own suite: leave out --suite, or use another name")
         return {f"{config_name(name, scope or 'history')}.toml": benchmark_config(name, scope or "history")}
     if scope is not None:
         raise InputError(f"--scope is for a benchmark ({', '.join(BENCHMARKS)}); elsewhere set [compressor] scope")
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise InputError(
-            f"{name!r} is no name for a config: use letters, digits and _, as in recompact init mine, or one of the"
+            f"{name!r} is not a valid config name: use letters, digits and _, as in recompact init mine, or one of the"
             f" benchmarks {', '.join(BENCHMARKS)}"
         )
     texts = {f"{name}.toml": (OWN if suite else SIMULATED).format(name=name)}

@@ -18,42 +18,42 @@ from recompact.version import __version__
 # name -> (module below recompact.cli, one-line help), in the order in which a person meets them
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
-    "init": ("init", "Write a config to start from: for a suite of your own, or for a benchmark of the paper."),
-    "suites": ("suites", "List the suites that can be used here, and what is missing for the others."),
-    "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in a virtual environment of its own."),
-    "tasks": ("tasks", "List tasks that are folders, or make one of a git repository."),
-    "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
-    "config": ("config", "Print the JSON schema of configs, with which editors complete keys and mark mistakes."),
-    "check": ("check", "Say what is wrong with a config, where, and what would be right."),
+    "init": ("init", "Write a first config: for your own suite, or for a benchmark of the paper."),
+    "suites": ("suites", "List the suites, and what the unusable ones are missing."),
+    "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in its own virtual environment."),
+    "tasks": ("tasks", "List tasks that are folders, or make one from a git repository."),
+    "audit": ("audit", "Show what agents redid after compactions in your own transcripts: no model, no key."),
+    "config": ("config", "Print the JSON schema of configs, for editors."),
+    "check": ("check", "Check a config: report every mistake with its line and a fix."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
-    "verify": ("verify", "Find out which compactions of a run hurt, by continuing with and without them."),
-    "controls": ("controls", "Check a run's verification: A/A, identity, halving against uniform, savings."),
+    "verify": ("verify", "Find the harmful compactions of a run, by continuing with and without each."),
+    "controls": ("controls", "Check a verification against chance and theory: A/A, identity, allocations."),
     "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
-    "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did then."),
+    "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did next."),
     "bisect": ("bisect", "Find which dropped lines would have saved a harmful compaction, by putting them back."),
     "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
     "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
     "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),
-    "replay": ("replay", "Compress one boundary again with several templates, continue, say if its harm is gone."),
-    "reproduce": ("reproduce", "Make the runs behind a table of the paper, and print it beside the paper's figures."),
+    "replay": ("replay", "Try other templates on one compaction, and judge whether its harm is gone."),
+    "reproduce": ("reproduce", "Reproduce a table of the paper, and print it beside the paper's figures."),
     "figures": ("figures", "Draw the figures of runs as SVG and PNG."),
     "report": (
         "report",
-        "Write one self-contained HTML page about runs: the answer, tables, figures, worst boundaries.",
+        "Write one self-contained HTML page about runs: answer, tables, figures, worst compactions.",
     ),
-    "view": ("view", "Look at runs in a browser, also while they are being written: loopback only, read-only."),
-    "wrap": ("wrap", "Run any agent once under a budget, with a compaction prompt of your own."),
+    "view": ("view", "Browse runs, even while they are being written: loopback only, read-only."),
+    "wrap": ("wrap", "Run any agent once under a budget, with your own compaction prompt."),
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),
-    "export": ("export", "Write what makes a harness use a template: Codex, Claude Code, LangChain and others."),
+    "export": ("export", "Export a template to a harness: Codex, Claude Code, LangChain and others."),
     "truth": ("truth", "Write what each compaction of a simulated run really lost."),
     "serve-sim": ("serve_sim", "Serve the simulated models as an OpenAI-compatible server on loopback."),
 }
 
 
 class _ReaderGone(Exception):
-    """Nobody reads our output any more. Not an OSError: those click would answer with exit code 1."""
+    """The reader of our output is gone. Not an OSError: click would exit with code 1 for that."""
 
 
 class LazyGroup(click.Group):
@@ -126,7 +126,7 @@ def main() -> None:
             from recompact.cli.stopping import end_stopped
 
             end_stopped("\nrecompact: stopped.")
-        except _ReaderGone:  # whoever read our output has seen enough
+        except _ReaderGone:
             sys.stdout = None  # or Python would complain at exit
             sys.exit(141)
         except Exception as error:

@@ -61,8 +61,8 @@ class Bar:
         self._update()
         if self._warn is not None and (forecast := self._forecast()) is not None and forecast > self._warn:
             self.note(
-                f"At this rate the run will have spent about {forecast:.2f} when {self._title} is done, more than"
-                f" {self._warn:g} ([ceiling] warn). Ctrl-C stops it and keeps what was done; [ceiling] money bounds it."
+                f"At this rate the run will have spent about {forecast:.2f} by the end of {self._title}, more than"
+                f" {self._warn:g} ([ceiling] warn). Ctrl-C stops it and keeps finished work; [ceiling] money limits it."
             )
             self._warn = None  # once is enough
 

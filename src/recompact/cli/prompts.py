@@ -41,8 +41,8 @@ _path = click.Path(path_type=Path)
 
 @click.group(
     invoke_without_command=True,
-    help="Show, lint, compare and import compaction prompts. TEMPLATE is a built-in one or a directory. Without a"
-    " command: list the built-in ones.",
+    help="Show, lint, compare and import compaction prompts. TEMPLATE is a built-in template or a directory. Without a"
+    " command: list the built-in templates.",
 )
 @json_option
 @click.pass_context
@@ -98,7 +98,7 @@ def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
 @click.argument("template")
 @json_option
 def lint(template: str, as_json: bool) -> None:
-    """Say what is wrong with a template, in which file, and what to do. Exit code 1 if it cannot be used."""
+    """Report what is wrong with a template, in which file, and how to fix it. Exit code 1 if it cannot be used."""
     value, directory = _open(template)
     findings = findings_of(value)
     errors = sum(finding.level == "error" for finding in findings)
@@ -147,7 +147,7 @@ def diff(a: str, b: str, as_json: bool) -> None:
 
 @command.command(name="import")
 @click.argument("source", required=False)
-@click.option("--from", "harness", metavar="HARNESS", help="The harness whose prompt in force is imported.")
+@click.option("--from", "harness", metavar="HARNESS", help="The harness whose current prompt to import.")
 @click.option("--to", "target", type=_path, required=True, help="The template directory to write.")
 @click.option("--first", type=_path, help="A file with the prompt for the first summary.")
 @click.option("--update", type=_path, help="A file with the prompt for later summaries.")
@@ -157,11 +157,11 @@ def diff(a: str, b: str, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace an earlier import that has not been changed.")
 @json_option
 def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
-    """Make a template of SOURCE, a file, or of the prompt that a harness has in force.
+    """Make a template from SOURCE, a file, or from the prompt that a harness currently uses.
 
-    With --from, SOURCE is where the harness's package or its settings are, if not in the usual place; without, SOURCE
-    may also be the name of a harness. One file serves for the first summary and for later ones; with --first, --update
-    and --system each has its own.
+    With --from, SOURCE is where the harness's package or settings are, if not in the usual place; without, SOURCE may
+    also be the name of a harness. One file serves for the first summary and for later ones, unless --first, --update
+    and --system name one each.
     """
     check_target(target, force=force)  # before a search that may take seconds
     template = _import(**sources)
@@ -180,7 +180,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     out = console()
     _print_origin(out, template, str(target))
     _print_findings(out, findings, target)
-    say(f"Written to {target}. Look at it with `{command_line('prompts', 'show', target)}`.")
+    say(f"Written to {target}. Show it with `{command_line('prompts', 'show', target)}`.")
 
 
 def _import(
@@ -207,7 +207,7 @@ def _import(
         raise click.UsageError("SOURCE and --first are the same thing: give one of them.")
     chosen = first or (Path(source) if source else None)
     if chosen is None:
-        raise click.UsageError("Say what to import: a file, --first FILE, or a harness.")
+        raise click.UsageError("Name what to import: a file, --first FILE, or a harness.")
     if source and not chosen.exists():
         known = ", ".join(importable())
         raise InputError(f"{source} is neither a file nor a harness whose prompts can be found ({known}).")
@@ -218,13 +218,13 @@ def _import_harness(name: str, path: Path | None, python: str | None) -> Templat
     prompts = load_harness(name, Path.cwd()).prompts
     if prompts is None:
         raise InputError(
-            f"{name} keeps its prompt in code, which is not read; only those of {', '.join(importable())} can be"
-            " imported by name. Save the prompt as a file and import that: recompact prompts import FILE --to DIR"
+            f"{name} keeps its prompt in code, which Recompact does not read (it can import from"
+            f" {', '.join(importable())}). Save it as a file and import that: recompact prompts import FILE --to DIR"
         )
     if isinstance(prompts, PromptConstants):
         return from_package(name, prompts, package=path, python=python)
     if python is not None:
-        raise click.UsageError(f"--python has no meaning for {name}: its prompt is in one of your files.")
+        raise click.UsageError(f"--python does not apply to {name}: its prompt is in one of your files.")
     return from_settings(name, prompts, path)
 
 
@@ -275,7 +275,7 @@ def _origin_lines(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part, origin in parts.items() if isinstance(parts, dict) else ():
         yield part, _origin_line(origin) if isinstance(origin, dict) else str(origin)
     if provenance.get("frame"):
-        yield "frame", "written by recompact: the prompts have no place for the conversation"
+        yield "frame", "written by Recompact: the prompts have no place for the conversation"
 
 
 def _origin_line(origin: Mapping[str, Any]) -> str:

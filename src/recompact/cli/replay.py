@@ -41,11 +41,11 @@ def command(
     directory: Path,
     as_json: bool,
 ) -> None:
-    """Compress one boundary again with several templates, continue from each summary, and say whether its harm is gone.
+    """Compress one boundary again with several templates, continue from each summary, and judge if the harm is gone.
 
-    BOUNDARY is task#t, as `recompact boundaries` lists it. The run's own template is always among them, as the control:
+    BOUNDARY is task#t, as `recompact boundaries` lists it. The run's own template always takes part, as the control:
     harm that does not recur with it was an unlucky sample, not a fault of the prompt. Stop it whenever you like: the
-    same command resumes, and another --template or more --draws reuse what is there.
+    same command resumes, and another --template or more --draws reuse the existing work.
     """
     from recompact.attribution.records import boundary_named
     from recompact.cli.running import ending_early
@@ -81,7 +81,7 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
             raise InputError(f"--template {name!r} is given twice: give each its own name")
         found[name] = resolve(directory, Path())
     if not found:
-        raise InputError("there is no template to try: give --template NAME=DIRECTORY, once or more")
+        raise InputError("no template to try: give --template NAME=DIRECTORY once or more")
     return found
 
 
@@ -127,8 +127,7 @@ def _report(
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if found.left_out:
         draws = quantity(len(found.left_out), "draw")
-        them = "it" if len(found.left_out) == 1 else "them"
-        say(f"recompact: {draws} came to nothing; try {them} again with: {again}", err=True)
+        say(f"recompact: {draws} failed; retry with: {again}", err=True)
     report_unfinished(unfinished, "draw", again, retry=False)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)

@@ -24,10 +24,10 @@ from recompact.values.outputs import check_page, write_page
     nargs=2,
     type=click.Path(path_type=Path),
     metavar="BEFORE AFTER",
-    help="Two templates to set side by side (default: those of the runs).",
+    help="Two templates to compare (default: those of the runs).",
 )
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Boundaries to show in full.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Compactions to show in full.")
 @click.option("--title", default="", help="The heading of the page.")
 @click.option("--open", "launch", is_flag=True, help="Open the page in the browser.")
 @json_option
@@ -44,8 +44,8 @@ def command(
     """Write one self-contained HTML page about RUNs.
 
     A RUN is an evaluation, a verified or adapted run, or released records as `recompact compare` reads them. An
-    evaluation and the run that its template was adapted on make the full report; evaluations with different models
-    are set side by side too.
+    evaluation and the run that its template was adapted on make the full report; evaluations with different models are
+    also compared by model.
     """
     with waiting("reading and drawing", quiet=as_json):
         summary = write_report(runs, directory, out, prompt=prompt, top=top, title=title)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--train", type=click.IntRange(min=1), help="Adapt on the first N tasks (default: all).")
 @click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first N tasks (default: all).")
 @click.option("--other", "others", multiple=True, type=click.Path(path_type=Path), help="Other models, for transfer.")
-@click.option("--dry-run", is_flag=True, help="Only say which runs it takes, with calls, tokens and money.")
+@click.option("--dry-run", is_flag=True, help="Only print the runs it takes, with calls, tokens and money.")
 @click.option("--yes", is_flag=True, help="Start even if the forecast exceeds [ceiling] warn.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
@@ -52,9 +52,8 @@ def command(
 ) -> None:
     """Make the runs that a TABLE of the paper needs, and print it beside the paper's figures.
 
-    Without a TABLE, lists them; `all` makes every one. Says first what it will take. Stop it whenever you
-    like: the same command resumes where it left off, and tables share their runs. Try it out with a smaller --train or
-    --test.
+    Without a TABLE, lists the tables; `all` makes every one. Prints the expected cost first. Stop it whenever you like:
+    the same command resumes where it left off, and tables share their runs. Try it with a smaller --train or --test.
     """
     from recompact.cli.evaluate import parse_scopes
     from recompact.compressors.protocol import SCOPES

@@ -43,7 +43,7 @@ skip_option = click.option(
     "skip",
     metavar="TASK",
     multiple=True,
-    help="Leave this task out, now and later; the run remembers it. Repeatable.",
+    help="Leave this task out from now on. Repeatable.",
 )
 
 
@@ -81,8 +81,7 @@ def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Unfi
 
 
 def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:
-    """Say which units are not finished, the first few by name; nothing where there are none. `retry` says whether the
-    command has the option --retry."""
+    """Name the first few unfinished units and print how to retry them. `retry`: the command has the option --retry."""
     from recompact.models.failures import SetAside
 
     if not units:
@@ -92,27 +91,27 @@ def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *,
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
     aside = retry and any(isinstance(unit.failure, SetAside) for unit in units)
     command = f"{again} --retry" if aside and "--retry" not in again.split() else again
-    state, them = ("is", "it") if len(units) == 1 else ("are", "them")
+    state = "is" if len(units) == 1 else "are"
     say(
-        f"recompact: {quantity(len(units), noun)} {state} not finished{more}; try {them} again with: {command}",
+        f"recompact: {quantity(len(units), noun)} {state} not finished{more}; retry with: {command}",
         err=True,
     )
     if aside:
-        say("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
+        say("Recompact set some units aside because they would fail again; only --retry plays them again.", err=True)
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
         say(f"To continue without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
 
 
 def report_failed_compactions(failed: FailedCompactions, compactions: int) -> None:
-    """Say that compactions failed, and that nothing was compacted where all of them did; nothing where none failed."""
+    """Report failed compactions, if there are any."""
     if failed.number:
         say(f"recompact: {failed.words if compactions else failed.nothing_compacted}", err=True)
 
 
 def report_skipped(store: Store) -> None:
-    """Say which tasks the run leaves out; nothing where there are none."""
+    """List the tasks that the run skips, if there are any."""
     if skipped := store.metadata.skipped:
         names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
         noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
-        say(f"{noun} skipped, as asked: {names}", err=True)
+        say(f"{noun} skipped on request: {names}", err=True)

@@ -14,13 +14,13 @@ from recompact.cli.console import json_option, print_json
 
 @click.command(name="serve-sim")
 @click.option("--port", type=click.IntRange(0, 65535), default=18160, show_default=True, help="0 takes any free port.")
-@click.option("--faults", default=None, help="What goes wrong and how often, like 429,500,cut@0.33 or transient@0.1.")
+@click.option("--faults", default=None, help="Faults to inject, with a rate: 429,500,cut@0.33 or transient@0.1.")
 @click.option("--latency", type=click.FloatRange(min=0), default=0.0, help="Seconds before each answer.")
 @click.option(
     "--record", type=click.Path(dir_okay=False, path_type=Path), help="Append a JSON line per request and reply."
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), default=3600.0, show_default=True, help="Stop after that long."
+    "--seconds", type=click.FloatRange(min=0), default=3600.0, show_default=True, help="Stop after this time."
 )
 @json_option
 def command(port: int, faults: str | None, latency: float, record: Path | None, seconds: float, as_json: bool) -> None:

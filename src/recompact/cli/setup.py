@@ -1,4 +1,4 @@
-"""`recompact setup`: installs a benchmark that needs an interpreter of its own."""
+"""`recompact setup`: install a benchmark that needs its own interpreter."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SETUPS = {
 }
 
 
-@click.command("setup", short_help="Install a benchmark in a virtual environment of its own.")
+@click.command("setup", short_help="Install a benchmark in its own virtual environment.")
 @click.argument("name", type=click.Choice(list(SETUPS)))
-@click.option("--python", help="The interpreter to make the virtual environment with.")
+@click.option("--python", help="The interpreter for the virtual environment.")
 @click.option(
     "--from",
     "source",
@@ -30,7 +30,7 @@ SETUPS = {
 def command(name: str, python: str | None, source: Path | None, as_json: bool) -> None:
     """Install the benchmark NAME with its data, where RECOMPACT_HOME says (else ~/.local/share/recompact).
 
-    What is already there is left as it is. Exit code 1: something is still missing, and the message says what.
+    What is already installed stays. Exit code 1: something is still missing; the message names it.
     """
     from recompact.environments.installations import installations
     from recompact.environments.setting_up import SetupFailed, SetupRequest

@@ -61,14 +61,14 @@ def command(
 ) -> None:
     """Print a run, or the trajectory of one TASK with its boundaries marked.
 
-    An evaluation has several trajectories of each task: --arm and --run choose among them. --behaviour counts from the
-    records, arm by arm, how often agents look something up first after a compaction, how many steps they take to the
-    next change, and how many of the consumed literals the summaries keep; two hooks of the suite say what its actions
-    are for (docs/environments.md).
+    An evaluation has several trajectories of each task: --arm and --run choose among them. --behaviour counts, arm by
+    arm, how often agents first look something up after a compaction, how many steps they take to the next change, and
+    how many of the consumed literals the summaries keep. Two hooks of the suite classify its actions
+    (docs/environments.md).
     """
     if behaviour:
         if task or arm or number or full:
-            raise click.UsageError("--behaviour is about a whole run: name no task, arm or run")
+            raise click.UsageError("--behaviour covers a whole run: leave out task, arm and run")
         _show_behaviour(run, directory, as_json)
         return
     if task is None and (arm or number):
@@ -91,7 +91,7 @@ def _show_behaviour(run: str, directory: Path, as_json: bool) -> None:
         suite = store.metadata.identity.get("suite", {}).get("use")
         if config.suite.use not in (suite, store.metadata.suite):
             raise InputError(
-                f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
+                f"{path} was made with the suite {suite!r}, but {file} now has {config.suite.use!r}: undo that change"
             )
         with open_bar("behaviour", Spending(), quiet=as_json) as progress:
             every = asyncio.run(behaviours(store, open_suite(config), progress=progress))

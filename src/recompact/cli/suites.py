@@ -10,7 +10,7 @@ from recompact.cli.console import json_option, print_json, say
 @click.command(name="suites")
 @json_option
 def command(as_json: bool) -> None:
-    """List the suites that are built in or installed, and what is missing for those that cannot be used yet."""
+    """List the built-in and installed suites, and what the unusable ones are missing."""
     from recompact.cli.benchmark_configs import BENCHMARKS
     from recompact.environments.loading import SUITES, missing_for
 

@@ -13,7 +13,12 @@ from recompact.suites.workspace.repository import add_repository
 from recompact.values.tables import Column, Table
 
 _tasks = click.option(
-    "--tasks", "root", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Where they lie."
+    "--tasks",
+    "root",
+    type=click.Path(path_type=Path),
+    default=Path("tasks"),
+    show_default=True,
+    help="The directory of the tasks.",
 )
 
 
@@ -26,7 +31,7 @@ def command() -> None:
 @_tasks
 @json_option
 def list_tasks(root: Path, as_json: bool) -> None:
-    """List the tasks below a directory; a mistake in one of them is named."""
+    """List the tasks below a directory, and report mistakes in them."""
     folders = folders_below(root)
     if as_json:
         print_json([_describe_folder(folder) for folder in folders])
@@ -40,13 +45,13 @@ def list_tasks(root: Path, as_json: bool) -> None:
 @command.command()
 @click.argument("name")
 @click.option("--repo", required=True, help="A repository: a directory, or what `git clone` takes.")
-@click.option("--commit", required=True, help="The commit that the workspace begins with.")
+@click.option("--commit", required=True, help="The commit that the workspace starts from.")
 @click.option("--check", required=True, help="The command that judges: exit code 0 is success.")
-@click.option("--instruction", help="What the agent is told.")
-@click.option("--instruction-file", type=click.Path(path_type=Path), help="A file with what the agent is told.")
+@click.option("--instruction", help="What to tell the agent.")
+@click.option("--instruction-file", type=click.Path(path_type=Path), help="A file with what to tell the agent.")
 @click.option("--split", default="train", show_default=True)
-@click.option("--group", "groups", multiple=True, metavar="KEY=VALUE", help="What results are broken down by.")
-@click.option("--protect", multiple=True, help="A path that the check sees as it was; those it names are anyway.")
+@click.option("--group", "groups", multiple=True, metavar="KEY=VALUE", help="A group to break results down by.")
+@click.option("--protect", multiple=True, help="A path that the check sees unchanged; paths it names always are.")
 @_tasks
 @json_option
 def add(
@@ -62,9 +67,9 @@ def add(
     root: Path,
     as_json: bool,
 ) -> None:
-    """Make a task of one commit of a git repository."""
+    """Make a task from one commit of a git repository."""
     if (instruction is None) == (instruction_file is None):
-        raise click.UsageError("say what the agent is told: --instruction TEXT or --instruction-file FILE.")
+        raise click.UsageError("give the agent's instruction: --instruction TEXT or --instruction-file FILE.")
     folder = add_repository(
         root,
         name,
@@ -79,7 +84,7 @@ def add(
     if as_json:
         print_json(_describe_folder(folder))
         return
-    protected = ", ".join(folder.check.protected) or "nothing: the agent can change all that it uses"
+    protected = ", ".join(folder.check.protected) or "nothing: the agent can change everything the check uses"
     say(f"{folder.path} is a task now. Its check is `{folder.check.command}`; protected from the agent: {protected}.")
 
 

@@ -28,8 +28,8 @@ from recompact.simulation.truth import BoundaryTruth, check_target, run_truth, w
 def command(config: Path, run: str | None, draws: int, out: Path | None, as_json: bool) -> None:
     """Write what each compaction of a simulated run really lost.
 
-    For each boundary of a run that `collect` made with the simulated models: the facts that were lost, and H and B from
-    very many continuations. Real models have no such truth; this is for testing estimators.
+    For each boundary of a run that `collect` made with the simulated models: the lost facts, and H and B from very many
+    continuations. Real models have no known truth; this is for testing estimators.
     """
     loaded = load_config(config)
     agent = loaded.models.get(loaded.agent.model)

@@ -24,8 +24,8 @@ def report_unforeseen(error: Exception) -> None:
     except OSError as failure:
         where = f"its log could not be written ({failure.strerror})"
     click.echo(
-        f"recompact: something unexpected happened ({what}); {where}. What was recorded is kept: run the same command"
-        " again, and if it happens again, send the log to the maintainers after looking through it.",
+        f"recompact: unexpected error ({what}); {where}. The run keeps its records: run the same command again, and if"
+        " the error recurs, look through the log and send it to the maintainers.",
         err=True,
     )
 

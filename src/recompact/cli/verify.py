@@ -1,4 +1,4 @@
-"""`recompact verify`: find out which compactions of a collected run hurt, and say so in a table."""
+"""`recompact verify`: find the harmful compactions of a collected run."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--allocation", help=f"How draws are spent: {allocation_names()}.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
 @click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")
-@click.option("--confirm", type=click.IntRange(min=1), help="Then N fresh pairs at each retained boundary.")
-@click.option("--resample", type=click.IntRange(min=1), help="Then N POST draws there, each with a fresh summary.")
+@click.option("--confirm", type=click.IntRange(min=1), help="Then make N fresh pairs at each retained boundary.")
+@click.option("--resample", type=click.IntRange(min=1), help="Then make N POST draws there, each with a fresh summary.")
 @dry_run_option
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
-@click.option("--retry", is_flag=True, help="Retry boundaries that were left out because their environment broke.")
+@click.option("--retry", is_flag=True, help="Retry boundaries whose environment broke.")
 @skip_option
 @json_option
 def command(
@@ -56,10 +56,10 @@ def command(
     skip: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Continue from every boundary with and without its compaction, and keep the boundaries that hurt.
+    """Continue from every boundary with and without its compaction, and retain the harmful ones.
 
-    Needs a run that `collect` has recorded. Stop it whenever you like: the same command resumes where it left off.
-    Another --allocation, or more --draws, reuses the draws that the run has and makes only the missing ones.
+    Needs a run recorded by `collect`. Stop it whenever you like: the same command resumes where it left off. Another
+    --allocation, or more --draws, reuses the draws of the run and makes only the missing ones.
     """
     from recompact.attribution.records import retry_left_out
     from recompact.cli.running import ending_early, finish
@@ -186,7 +186,7 @@ async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
 
 
 def _report_broken(broken: _Broken) -> None:
-    """Say which draws beside the verification are missing, and why."""
+    """List the draws beside the verification that are missing, and why."""
     for purpose, boundaries in broken.items():
         for id, reason in boundaries.items():
             say(f"--{purpose}: draws of {id} were left out: {reason}", err=True)
@@ -200,7 +200,7 @@ def _report(
     again: str,
     as_json: bool,
 ) -> Statement:
-    """Say what came out."""
+    """Print the result."""
     from recompact.attribution.cached_input import cached_input
     from recompact.attribution.further_records import further_draws
     from recompact.attribution.judgement import read_verdicts
@@ -242,7 +242,7 @@ def _report(
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             say(
-                f"Mend what broke, then try those again: {command_line('verify', store.path)} --retry",
+                f"Fix what broke, then retry: {command_line('verify', store.path)} --retry",
                 err=True,
             )
     report_skipped(store)
@@ -276,7 +276,7 @@ def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) ->
     kinds = {"control": "of the A/A control", "confirm": "of fresh pairs", "resample": "with fresh summaries"}
     further = [f"{quantity(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
     if further:
-        click.echo(f"Beside it, the run has {', '.join(further)}.")
+        click.echo(f"The run also has {', '.join(further)}.")
     if not summary["simulated"]:  # there is no server that could have a cache
         say(cache_sentence(cache, "continue", "control", "confirm", "resample"))
-    say(f"Look at them: {command_line('boundaries', store.path)}")
+    say(f"List them: {command_line('boundaries', store.path)}")

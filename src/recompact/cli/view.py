@@ -22,10 +22,10 @@ from recompact.cli.console import json_option, print_json, say
 def command(
     runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
 ) -> None:
-    """Look at runs in a browser: trajectories, compactions, templates and arms, also while a run is being written.
+    """Browse runs: trajectories, compactions, templates and arms, even while a run is being written.
 
-    RUN is a run, a file or a directory; without one, all runs of --dir. Only this machine can reach it, the address
-    carries a token, and nothing is ever written. Ctrl-C ends it.
+    RUN is a run, a file or a directory; without one, all runs of --dir. Only this machine can reach the viewer, its
+    address carries a token, and it never writes anything. Ctrl-C ends it.
     """
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(runs, directory, port, opened, seconds, as_json))
@@ -39,17 +39,20 @@ async def _serve(
     from recompact.presentation.view.server import serve
 
     if not (places := places_of(runs, directory)):
-        say(f"There are no runs in {', '.join(runs) or directory} yet; they will show up as they are made.", err=True)
+        say(
+            f"There are no runs in {', '.join(runs) or directory} yet; they will appear once created.",
+            err=True,
+        )
     if missing := [str(place.path) for place in places if not place.path.is_file()]:
         from recompact.errors import InputError
 
-        raise InputError(f"there is no run {missing[0]}; `recompact runs` lists what there is")
+        raise InputError(f"there is no run {missing[0]}; `recompact runs` lists the runs")
     async with serve(runs, directory, port, harnesses=sorted(HARNESSES.names())) as address:
         if as_json:
             print_json({"address": address})
         else:
-            say(f"Look at the runs: {address}")
-            say("Ctrl-C ends it. The address works on this machine only; whoever has it can read the runs.")
+            say(f"Open the runs: {address}")
+            say("Ctrl-C ends it. The address works on this machine only, and anyone who has it can read the runs.")
         if opened and not as_json:
             webbrowser.open(address)
         await (asyncio.sleep(seconds) if seconds is not None else asyncio.Event().wait())

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def command(
     config: Path, agent: tuple[str, ...], budget: int | None, template: str | None, out: Path | None, as_json: bool
 ) -> None:
-    """Run an agent here, with your rights, with the model and the compaction of CONFIG.
+    """Run an agent here, with your rights and with the model and the compaction of CONFIG.
 
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
     must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
@@ -80,7 +80,7 @@ def _write(target: Path, messages: Iterable[dict[str, Any]]) -> None:
 
 
 def _keep(path: Path, unit: str, target: Path) -> str:
-    """Write what an agent that was stopped has said, from its journal, and say where it is."""
+    """Write the transcript of a stopped agent from its journal, and return where it is."""
     from recompact.agents.wrapping import transcript_of_calls
     from recompact.engine.store.calls import call_rows
     from recompact.engine.store.requests import kept_request

@@ -99,12 +99,12 @@ class Common:
         """Why there may be no task left, to be put behind a sentence that says so.
 
         >>> Common(("a",), 1, 0).broken_words, Common((), 1, 0, ("a",)).broken_words
-        ('', ' (in 1 task the environment broke: mend it, then recompact evaluate --retry)')
+        ('', ' (in 1 task the environment broke: fix it, then run recompact evaluate --retry)')
         """
         if not self.broken:
             return ""
         tasks = quantity(len(self.broken), "task")
-        return f" (in {tasks} the environment broke: mend it, then recompact evaluate --retry)"
+        return f" (in {tasks} the environment broke: fix it, then run recompact evaluate --retry)"
 
 
 def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
@@ -152,7 +152,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     """The arms of an evaluation in the order in which they were first given."""
     metadata = store.metadata
     if metadata.command != PHASE:
-        raise InputError(f"{store.path} is no evaluation: make one with recompact evaluate CONFIG")
+        raise InputError(f"{store.path} is not an evaluation: make one with recompact evaluate CONFIG")
     rows: dict[str, list[TrajectoryRow]] = {}
     for row in trajectories(store, phase=PHASE):
         rows.setdefault(row.unit.split("/", 2)[1], []).append(row)
@@ -233,4 +233,4 @@ def as_values(value: Any, where: str = "a score") -> tuple[float, ...]:
     try:
         return tuple(float(v) for v in value) if isinstance(value, list | tuple) else (float(value),)
     except (TypeError, ValueError):
-        raise InputError(f"{where} must be a number or a list of numbers, not {value!r}: see to the suite") from None
+        raise InputError(f"{where} must be a number or a list of numbers, not {value!r}: fix the suite") from None

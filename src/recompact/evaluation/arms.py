@@ -154,7 +154,7 @@ def parse_arms(
             arms[arm.label] = arm
     if not arms:
         names = ", --arm ".join(built_in_arms())
-        raise InputError(f"there is no arm to evaluate: give --arm {names} or --arm NAME=DIRECTORY")
+        raise InputError(f"no arm to evaluate: give --arm {names} or --arm NAME=DIRECTORY")
     return tuple(arms.values())
 
 
@@ -164,10 +164,10 @@ def _parse_arm(
     known = built_in_arms()
     parsed = _ARM.fullmatch(text)
     if not parsed:
-        raise InputError(f"--arm {text!r} is no arm: {', '.join(known)}, or NAME=DIRECTORY of a template")
+        raise InputError(f"--arm {text!r}: unknown arm; use {', '.join(known)}, or NAME=DIRECTORY of a template")
     name, place = parsed["name"], parsed["place"]
     if place is None and name not in known:
-        raise InputError(f"--arm {name}: {name!r} is none of {', '.join(known)}; a template is NAME=DIRECTORY")
+        raise InputError(f"--arm {name}: unknown arm; use {', '.join(known)}, or NAME=DIRECTORY of a template")
     if place is not None and name in known:
         raise InputError(f"--arm {text}: {name!r} is an arm of its own; give the template another name")
     if name == NONE:

@@ -32,6 +32,7 @@ from recompact.evaluation.summary import (
     without_empty,
 )
 from recompact.values.tables import Cell, Column, Row, Table, columns
+from recompact.values.texts import quantity
 
 BUDGET, MODEL = "budget", "model"
 
@@ -111,7 +112,7 @@ def by_group(shown: Evaluation, key: str, against: str | None = None) -> Breakdo
         for value, tasks in groups.items()
     ]
     fewest = min(map(len, groups.values()), default=0)
-    notes = (f"Few tasks in a group say little: the smallest has {fewest}.",) if 0 < fewest < 20 else ()
+    notes = (f"Small groups say little: the smallest has {quantity(fewest, 'task')}.",) if 0 < fewest < 20 else ()
     return Breakdown(key, tuple(parts), notes, f"{shown.title}, by {key}") if parts else None
 
 
@@ -217,7 +218,7 @@ def _model_notes(evaluations: Sequence[Evaluation], parts: Sequence[Part]) -> li
     notes = []
     known = [describe_models(each.models) for each in evaluations if each.models]
     if len(set(known)) < len(known):
-        notes.append("Some of these evaluations were made with the same models: between those nothing is transferred.")
+        notes.append("Some of these evaluations used the same models: between those there is no transfer.")
     for key, name in (("template", "template"), ("budget", "budgets")):
         if changed := _changed_arms(evaluations, key):
             notes.append(f"Not the same {name} in all of them: {', '.join(changed)}. More than the models differs.")

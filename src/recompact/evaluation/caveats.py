@@ -24,8 +24,8 @@ def left_out(unfinished: int, broken: int = 0) -> list[str]:
     if broken:
         are, them = ("is", "it") if broken == 1 else ("are", "them")
         lines.append(
-            f"{quantity(broken, 'task')} {are} left out for every arm: in a run of {them} the environment broke. Once"
-            " it is mended, recompact evaluate --retry makes such runs anew."
+            f"{quantity(broken, 'task')} {are} left out for every arm: in a run of {them} the environment broke. Fix"
+            " the environment, then recompact evaluate --retry plays those runs again."
         )
     return lines
 
@@ -38,9 +38,9 @@ def seen_tasks(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
             labels.setdefault(seen, []).append(arm.label)
     lines = []
     for seen, same in labels.items():
-        was, it = ("was", "it") if len(same) == 1 else ("were", "them")
+        was, gains = ("was", "it gains") if len(same) == 1 else ("were", "they gain")
         these = f"{seen:,} of these {quantity(len(shared.tasks), 'task')}"
-        lines.append(f"{' and '.join(same)} {was} adapted on {these}: only unseen tasks show what is gained by {it}.")
+        lines.append(f"{' and '.join(same)} {was} adapted on {these}: only unseen tasks show what {gains}.")
     return lines
 
 

@@ -225,7 +225,7 @@ def difference_warnings(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
             f" than {FEWEST} tasks differ, or, in anything but success and EM, there are fewer than {MEASURED} tasks."
         )
     if len(every) > 10:
-        lines.append(f"{len(every)} intervals are shown: one in twenty excludes zero by chance, even between equals.")
+        lines.append(f"{len(every)} intervals: one in twenty excludes zero by chance, even where nothing differs.")
     return tuple(lines)
 
 

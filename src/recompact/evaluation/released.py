@@ -104,7 +104,7 @@ def _row(record: Record, task: str, run: int) -> TaskRun:
 def _field(record: Record, name: str) -> Any:
     where, fields = record
     if fields.get(name) in (None, ""):
-        raise InputError(f"{where} has no {name!r}: it is no record of a run")
+        raise InputError(f"{where} has no {name!r}, so it is not the record of a run")
     return fields[name]
 
 
@@ -127,7 +127,7 @@ def _json_records(path: Path) -> Iterator[Record]:
         except json.JSONDecodeError as error:
             raise InputError(f"{where} is not JSON: {error}") from None
         if not isinstance(fields, dict):
-            raise InputError(f"{where} is no object")
+            raise InputError(f"{where} is not a JSON object")
         yield where, fields
 
 

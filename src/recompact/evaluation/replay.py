@@ -167,13 +167,13 @@ async def _case(study: Study, id: BoundaryId) -> _Case:
     refuse_evaluation(store)
     if not study.compressor_kind.uses_template:
         kind = study.config.compressor.kind
-        raise InputError(f"{store.path} was compressed by {kind}, with no template: there is no control to replay")
+        raise InputError(f"{store.path} was compressed by {kind}, without a template: there is no control to replay")
     tasks = {collected_unit(task): task for task in await study.tasks()}
     if id.unit not in tasks:
         raise InputError(f"{id}: the suite has no such task any more, so it cannot be continued")
     boundary = read_boundary(store, id.unit, id.index)
     if boundary.snapshot is None:
-        raise InputError(f"{id} has no snapshot, so nothing can be continued from it: collect the run anew")
+        raise InputError(f"{id} has no snapshot to continue from: collect the run again")
     return _Case(study, tasks[id.unit], id, boundary)
 
 
@@ -211,7 +211,7 @@ async def _try_restore(case: _Case) -> Opening:
     except EnvironmentFailed as failure:
         raise InputError(
             f"{case.id} cannot be brought back, so there is nothing to compare: {failure}. Choose another boundary"
-            f" ({command_line('boundaries', case.study.store.path)}), or mend the environment"
+            f" ({command_line('boundaries', case.study.store.path)}), or fix the environment"
         ) from None
 
 

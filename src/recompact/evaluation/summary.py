@@ -120,7 +120,7 @@ def _missing(evaluation: Evaluation) -> list[str]:
     compacted, and which arms are the same."""
     shared, lines = evaluation.shared, []
     if evaluation.not_begun:
-        lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
+        lines.append(f"Nothing is finished yet: {', '.join(evaluation.not_begun)}.")
     lines += [*left_out(shared.left_out, len(shared.broken)), *seen_tasks(evaluation.arms, shared)]
     lines += compaction_lines(evaluation.arms, shared)
     names: dict[str, list[str]] = {}

@@ -116,7 +116,7 @@ def test_a_run_without_requests_says_that_it_has_no_lines(cited: CitedCase, tmp_
     assert "does not have the lines that it cites" in case
     assert "S2" in Page(case).text
     assert "line-S2" not in case
-    assert "kept its digest alone" in calls
+    assert "kept only its digest" in calls
     assert "Exact prompt" not in calls
     assert "1 to 2 of 2" in run
     assert "time left" in runs
@@ -255,7 +255,7 @@ def test_figures_answer_to_the_filter_and_are_the_reports(evaluated: Path) -> No
     assert drawn(every)
     assert drawn(one)
     assert drawn(every) != drawn(one)
-    assert "no task that every arm has finished is like that" in none
+    assert "no task that every arm has finished matches" in none
     with Store.read(evaluated / "mine.db") as store:
         whole = evaluated_run(store, "mine", False)
         few = evaluated_run(
@@ -378,5 +378,5 @@ def test_every_view_holds_while_the_run_is_written(tmp_path: Path) -> None:
     )
     with writing(tmp_path / "mine.db"):
         for text in pages(tmp_path, *paths):
-            assert "Not there" not in text
+            assert "Not found" not in text
             assert "being written" in text

@@ -134,7 +134,7 @@ def test_what_is_not_there_is_said(runs: Path) -> None:
 
     *missing, odd = asyncio.run(look())
     assert [status for status, _ in missing] == [404] * 5
-    assert all("Not there" in text for _, text in missing)
+    assert all("Not found" in text for _, text in missing)
     assert odd[0] == 200
 
 

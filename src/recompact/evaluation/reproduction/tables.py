@@ -181,5 +181,5 @@ def chosen_tables(name: str, setting: Setting) -> list[PaperTable]:
         left_out = {*(() if setting.others else ("transfer",)), *(() if known and known.group else ("groups",))}
         return [table for table in TABLES.values() if table.name not in left_out]
     if name not in TABLES:
-        raise InputError(f"there is no table {name!r}: choose {', '.join(TABLES)}, or all")
+        raise InputError(f"unknown table {name!r}: choose {', '.join(TABLES)}, or all")
     return [TABLES[name]]

@@ -230,7 +230,7 @@ def details(each: RankedCompaction) -> Iterator[str]:
         )
     reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
-        f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_in_all, 'call')} and kept "
+        f"It happened {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_in_all, 'call')} and kept "
         f"{compaction.kept_in_all}."
     )
     if (saved := savings(compaction)) is not None:

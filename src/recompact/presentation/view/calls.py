@@ -21,7 +21,7 @@ ADDED = 4  # last messages of a prompt, in a list
 LISTED = 50  # calls on a page
 WHOLE = 200_000  # characters of one message on the page of its call
 ALL = 1_000_000  # characters of all messages there
-NOT_KEPT = "This run does not have what was asked: an older version of Recompact kept its digest alone."
+NOT_KEPT = "This run does not have the request: an older version of Recompact kept only its digest."
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def calls_page(store: Store, line: RunLine, unit: str, start: int) -> CallsPage:
     """The calls of a unit from `start` on."""
     total = count_calls(store, unit)
     if not total:
-        raise InputError(f"{store.path} has no call of {unit!r}: it may have been made anew since")
+        raise InputError(f"{store.path} has no call of {unit!r}: the run may have replaced it since")
     calls, problem = list_calls(store, unit, start)
     return CallsPage(line, unit, calls, min(start, total), total, problem)
 
@@ -130,7 +130,7 @@ def call_page(store: Store, line: RunLine, unit: str, ordinal: int) -> CallPage:
     """The whole of one call, up to a size that a browser can show."""
     rows = call_rows(store, unit, ordinal, 1)
     if not rows or rows[0].ordinal != ordinal:
-        raise InputError(f"{store.path} has no call {ordinal + 1} of {unit!r}: it may have been made anew since")
+        raise InputError(f"{store.path} has no call {ordinal + 1} of {unit!r}: the run may have replaced it since")
     row = rows[0]
     asked, problem = _kept_request(store, row)
     prompt: tuple[MessageView, ...] = ()

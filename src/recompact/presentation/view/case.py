@@ -54,7 +54,7 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
     try:
         verdict = verdict_on(store, id)
     except LookupError:
-        raise InputError(f"{store.path} has no boundary {id}: it may have been made anew since") from None
+        raise InputError(f"{store.path} has no boundary {id}: the run may have replaced it since") from None
     verification = verdicts_of_run(store)
     order = [each.id for each in verification.examined] if verification else []
     view = boundary_view(store, verdict)

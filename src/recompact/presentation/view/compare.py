@@ -21,7 +21,7 @@ from recompact.presentation.view.runs import RunLine
 
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {
-    "differ": "with another number of successes in the two arms",
+    "differ": "with different numbers of successes in the two arms",
     "first": "with more successes in the first arm",
     "second": "with more successes in the second arm",
 }
@@ -67,7 +67,7 @@ class ComparePage:
 def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePage:
     """The comparison of an evaluation, for all tasks or those that the query asks for."""
     if not line.evaluation:
-        raise InputError(f"{store.path} is no evaluation: it has one arm only")
+        raise InputError(f"{store.path} is not an evaluation: it has only one arm")
     groups = tuple(group_values(store, phase_of(store)))
     labels = tuple(store.metadata.arm_order)
     query = _restrict_query(query, groups, labels)
@@ -113,7 +113,7 @@ def compare_tasks(path: str, changed: float, name: str, query: CompareQuery) -> 
     def choose(evaluation: Evaluation) -> tuple[str, Sequence[str]]:
         words, tasks = _choose_tasks(evaluation, query)
         if words and not tasks:
-            raise InputError(f"no task that every arm has finished is like that: {words}")
+            raise InputError(f"no task that every arm has finished matches: {words}")
         return words, tasks
 
     with open_moment(Path(path)) as store:

@@ -88,16 +88,16 @@ def _row(store: Store, row: TrajectoryRow, arms: Mapping[str, str]) -> Row:
 
 
 def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
-    """What the run came to, in the report's words, or why it is not said here."""
+    """The result of the run in the report's words, or where to find it."""
     counts = line.counts
     if counts is None or not counts.continuations:
         return None, ""
     if (verification := verdicts_of_run(store)) is not None:
         control = control_of(store, verification.settings)
         return harm_claim(harm_of(verification, len(trajectories(store)), control)), ""
-    note = f"With {counts.boundaries:,} boundaries, the rest is left to `recompact boundaries` and the report."
+    note = f"This run has {counts.boundaries:,} boundaries: `recompact boundaries` and the report show more."
     if line.kinds is None:
-        return None, f"Verdicts are stored once `recompact verify` is finished. {note}"
+        return None, f"`recompact verify` stores the verdicts when it finishes. {note}"
     return Claim(headline(line.kinds)), note
 
 

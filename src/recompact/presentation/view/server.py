@@ -127,9 +127,9 @@ def _check(request: web.Request, viewer: Viewer) -> None:
     if request.host not in own:
         raise web.HTTPForbidden(text="This address is not the viewer's own.\n")
     if (origin := request.headers.get("Origin")) and origin.removeprefix("http://") not in own:
-        raise web.HTTPForbidden(text="Only the viewer's own pages may ask.\n")
+        raise web.HTTPForbidden(text="Only the viewer's own pages may send requests.\n")
     if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        raise web.HTTPForbidden(text="Only the viewer's own pages may ask.\n")
+        raise web.HTTPForbidden(text="Only the viewer's own pages may send requests.\n")
     given = request.path.split("/")[1]
     if not secrets.compare_digest(given.encode(), viewer.token.encode()):
         raise web.HTTPForbidden(text="The token is missing or wrong: open the address that `recompact view` printed.\n")
@@ -158,7 +158,7 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
         where = ", ".join(viewer.runs) or str(viewer.directory)
         return _render(viewer, "runs.html.jinja", lines=list_of_runs(places.values()), directory=where)
     if name not in places:
-        raise InputError(f"there is no run {name!r} any more")
+        raise InputError(f"the run {name!r} is gone")
     line = line_of(places[name])
     if line.problem:
         raise InputError(line.problem)

@@ -75,7 +75,7 @@ def standing_of(store: Store, live: bool) -> Standing | None:
 
 def _seconds(plan: StagePlan, fresh: int, done: int, now: float) -> tuple[float | None, str]:
     if plan.total is None:
-        return None, "cannot be known: how much there is to do depends on what comes out"
+        return None, "unknown: how much is left depends on the results"
     if done >= plan.total:
         return None, "this stage is about to end"
     if fresh < FEWEST or now <= plan.began:

@@ -75,7 +75,7 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
     try:
         row = trajectory_row(store, unit)
     except LookupError:
-        raise InputError(f"{store.path} has no trajectory {unit!r}: it may have been made anew since") from None
+        raise InputError(f"{store.path} has no trajectory {unit!r}: the run may have replaced it since") from None
     marks = {mark.id.index: mark for mark in marks_of(verdicts_of_unit(store, unit))}
     head, parts = stream_trajectory(store, unit)
     sizes: list[int] = []

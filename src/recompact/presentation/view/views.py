@@ -24,8 +24,8 @@ View = Callable[[Store, RunLine, Parameters], tuple[str, dict[str, Any]]]
 
 OUTCOMES = ("success", "failure")
 BY_OUTCOME = (
-    "These tasks were chosen by how they came out. What is shown holds for them alone and says nothing about the arms,"
-    " so differences are not judged here."
+    "You chose these tasks by their outcome. The figures hold for them alone and say nothing about the arms, so no"
+    " difference is judged here."
 )
 LONGEST = 300  # characters of a filter
 

@@ -71,7 +71,7 @@ def test_a_case_tells_what_happened(case: Case) -> None:
         "With the context before, the agent succeeded in 2 of 2 continuations; with the summary, in 0 of 2, and it took"
         f" 8.0 more steps on average. {why(case.verdict)}"
     )
-    assert case.notes == ("The first summary was over the budget, so a second one was asked for.",)
+    assert case.notes == ("The first summary was over the budget, so Recompact asked for another.",)
     assert case.diagnosis
     assert case.diagnosis.causes[0].mechanism == "omitted state"
 

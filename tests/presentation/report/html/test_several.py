@@ -124,7 +124,7 @@ def test_a_sweep_has_its_table_and_figure(swept: Report) -> None:
 
 
 def test_many_intervals_are_a_warning(swept: Report, tmp_path: Path) -> None:
-    warning = "differences are shown: one in twenty excludes zero by chance, even between equals."
+    warning = "differences are shown: one in twenty excludes zero by chance, even where nothing differs."
     one = read_report([str(make_evaluation(tmp_path / "e.db"))], tmp_path)
     assert not any(warning in text for text in one.warnings)
     many = read_report([str(make_evaluation(tmp_path / "m.db", names=["a", "b", "c", "d"]))], tmp_path)
@@ -199,7 +199,7 @@ def test_what_is_harmful_though_success_rose_says_so(tmp_path: Path) -> None:
         )
     (case,) = read_report([str(run)], tmp_path).verified[0].cases
     assert case.verdict.kind == "harmful"
-    assert case.notes[-1] == "It is about steps alone: with the summary the agent succeeded more often."
+    assert case.notes[-1] == "Only steps were lost: with the summary the agent succeeded more often."
 
 
 def test_a_case_says_what_the_agent_was_asked(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
         "The candidates have not all been run on the fit tasks yet."
     ]
     assert report.prompts == ()
-    assert "There is nothing to set side by side" in render(report)
+    assert "There are no two templates to compare" in render(report)
     with Store.open(run) as store:
         note_adaptation(store, candidate, selected(candidate))
     done = read_report([str(run)], tmp_path)

@@ -196,7 +196,7 @@ _COST = {
     "worse": "Compaction makes this agent fail more often.",
     "reliable": "Compaction makes this agent {more} reliable: it solves {fewer} tasks every time.",
     "same": "Every task {ended} with compaction and without: {cannot}",
-    "few differ": "{differ} of {tasks} came out otherwise with compaction: too few to tell what it does.",
+    "few differ": "{differ} of {tasks} ended differently with compaction: too few to tell what it does.",
     "unclear": "There is no evidence that compaction changes how often this agent succeeds.",
 }
 _GAIN = {
@@ -206,7 +206,7 @@ _GAIN = {
     "worse": "With the adapted prompt the agent succeeds less often.",
     "reliable": "With the adapted prompt the agent is {more} reliable: it solves {fewer} tasks every time.",
     "same": "Every task {ended} with the adapted prompt and with the original: {cannot}",
-    "few differ": "{differ} of {tasks} came out otherwise with the adapted prompt: too few to tell if it helps.",
+    "few differ": "{differ} of {tasks} ended differently with the adapted prompt: too few to tell if it helps.",
     "unclear": "There is no evidence that the adapted prompt changes how often the agent succeeds.",
 }
 _STEPS = {"worse": "but it takes more steps", "better": "and it takes fewer steps"}

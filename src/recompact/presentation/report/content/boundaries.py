@@ -34,7 +34,7 @@ def counts_table(verification: Verification, success: Mapping[str, bool]) -> Tab
         longer="B > 0",
         severe_burden=f"B ≥ {limits.burden:g}",
         harmful="either",
-        trajectories_with_harmful="in so many trajectories",
+        trajectories_with_harmful="trajectories with either",
     )
     rows = tuple(tuple(getattr(row, column.key) for column in heads) for row in counts(effects, success, limits))
     notes = ["By the estimates of all draws; an allocation that gives some boundaries fewer draws can retain fewer."]

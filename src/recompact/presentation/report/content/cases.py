@@ -330,12 +330,12 @@ def _of_prompt(verdict: Verdict) -> tuple[Fact, ...]:
 
 def _notes(view: BoundaryView) -> tuple[str, ...]:
     boundary, effect = view.boundary, view.verdict.effect
-    notes = ["The first summary was over the budget, so a second one was asked for."] * boundary.asked_again
+    notes = ["The first summary was over the budget, so Recompact asked for another."] * boundary.asked_again
     notes += ["The summary was cut to fit the budget."] * boundary.cut
     chained = effect.pre + effect.post - len(view.continuations) if effect else 0
-    notes += [f"{quantity(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
+    notes += [f"{quantity(chained, 'draw')} chained: taken from the trajectory, not drawn."] * (chained > 0)
     if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
-        notes.append("It is about steps alone: with the summary the agent succeeded more often.")
+        notes.append("Only steps were lost: with the summary the agent succeeded more often.")
     return tuple(notes)
 
 
@@ -389,7 +389,7 @@ def _pair_view(pair: DrawPair, limits: Limits) -> PairView:
 
 def _parting(pair: DrawPair) -> str:
     if pair.pre is None or pair.post is None:
-        return "The other arm's draw is not a continuation of its own: it was read off the trajectory, or is still due."
+        return "The other arm has no continuation for this draw: it was taken from the trajectory, or is still due."
     return "Both did the same." if pair.divergence is None else f"They part at step {pair.divergence + 1}."
 
 

@@ -69,7 +69,7 @@ def _where_nothing_was_compacted(contrasts: Sequence[ArmContrast]) -> list[NextS
     idle = [each.arm for each in nothing.values() if not each.failed]
     steps = []
     if failed:
-        text = f"Mend the compressor: every compaction of {', '.join(failed)} failed. Then evaluate in another run."
+        text = f"Fix the compressor: every compaction of {', '.join(failed)} failed. Then evaluate in another run."
         steps.append(NextStep(text, "recompact check CONFIG --play"))
     if idle:
         text = f"Evaluate under a smaller budget or on longer tasks: nothing was compacted in {', '.join(idle)}."

@@ -127,9 +127,9 @@ def _way_out(store: Store) -> str:
     """What to do with a run that was only collected."""
     if (rows := trajectories(store)) and not boundary_rows(store):
         if (failed := failed_compactions(store, rows)).number:
-            return f"{failed.nothing_compacted}. Mend the compressor and collect another run, or give an evaluation"
-        return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
-    return f"give an evaluation, or verify its compactions: {way_to_verify(store)}"
+            return f"{failed.nothing_compacted}. Fix the compressor and collect another run, or name an evaluation"
+        return "nothing was compacted in it. Collect with a smaller budget, or name an evaluation"
+    return f"name an evaluation, or verify its compactions: {way_to_verify(store)}"
 
 
 def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
@@ -182,5 +182,5 @@ def _warnings(read: _Runs) -> tuple[str, ...]:
     ]
     contrasts = [contrast for run in read.evaluations for contrast in (*run.costs, *run.gains, *run.others)]
     intervals = sum(len(contrast.changes) for contrast in contrasts)
-    many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even between equals."
+    many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even where nothing differs."
     return (*warnings, many) if intervals > MANY else tuple(warnings)

@@ -46,7 +46,7 @@ def png(figure: Figure, dpi: int = 200) -> bytes:
 def save(figures: Iterable[Figure], directory: Path, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Write figures into a directory, one file for each format; `csv` is the numbers in them."""
     if unknown := [form for form in formats if form not in FORMATS]:
-        raise InputError(f"{unknown[0]!r} is no format of a figure: choose from {', '.join(FORMATS)}")
+        raise InputError(f"{unknown[0]!r} is not a figure format: choose from {', '.join(FORMATS)}")
     files = {
         f"{slug(figure.name)}.{form}": _bytes(figure, form)
         for figure in figures

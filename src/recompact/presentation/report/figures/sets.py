@@ -74,12 +74,12 @@ def breakdown_figures(found: Breakdown | None) -> list[Figure]:
 def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
     """The figures that an evaluation has too little data for: name -> why, and what to do."""
     if not evaluation.shared.tasks:
-        return {"arms": "there is no task yet that every arm has finished"}
+        return {"arms": "no task has been finished by every arm yet"}
     gaps = {}
     if not swept_arms(evaluation):
         gaps["by-budget"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
     if not any(row.usage.keys() & set(TOTAL) for arm in evaluation.arms for row in arm.rows):
-        gaps["reliability-tokens"] = "the records do not say how many tokens agent and compressor took"
+        gaps["reliability-tokens"] = "the records do not say how many tokens agent and compressor used"
     return gaps
 
 
