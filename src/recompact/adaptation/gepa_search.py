@@ -83,7 +83,7 @@ async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: in
         return Proposal((), statement=f"{few}. Nothing was searched: the original stays.")
     inputs.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
     search = Search(inputs, minibatch, _reflecting(store))
-    found = await search.run(learning, validation, allowed)
+    templates = await search.run(learning, validation, allowed)
     runs = quantity(search.runs, "run")
     if not search.reflections:
         return Proposal(
@@ -101,7 +101,7 @@ async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: in
     )
     candidates = tuple(
         Candidate(f"{NAME}-{number}", template, search.clauses(template))
-        for number, template in enumerate(found[: inputs.settings.candidates], 1)
+        for number, template in enumerate(templates[: inputs.settings.candidates], 1)
     )
     if candidates:
         return Proposal(candidates, counts)

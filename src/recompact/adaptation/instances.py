@@ -61,8 +61,8 @@ def instances_in(texts: Iterable[str], known: Iterable[str] = ()) -> frozenset[s
     """
     shown = list(texts)
     everybody = "\n".join(known)
-    literals = {found for text in shown for pattern in _OTHERS for found in pattern.findall(text)}
-    literals |= {found for text in shown for found in _IDS.findall(text)} - _suite_words(shown)
+    literals = {literal for text in shown for pattern in _OTHERS for literal in pattern.findall(text)}
+    literals |= {literal for text in shown for literal in _IDS.findall(text)} - _suite_words(shown)
     literals |= _names(shown, everybody)
     own = {literal for literal in literals if not _TECHNICAL.fullmatch(literal)}
     return frozenset(literal for literal in own if not names(everybody, literal))
@@ -88,15 +88,15 @@ def _names(texts: Iterable[str], everybody: str) -> set[str]:
     shown = list(texts)
     phrases = {pair for text in (*shown, everybody) for pair in _ordinary_pairs(text)}
     ordinary = _COMMON | set(re.findall(r"[a-z]+", everybody.lower()))
-    found: set[str] = set()
+    pairs: set[str] = set()
     for text in shown:
         for sequence in _NAMES.findall(text):
             words = sequence.split(" ")
             for first, second in pairwise(words):
                 low = first.lower(), second.lower()
                 if low not in phrases and not (low[0] in ordinary and low[1] in ordinary) and low[0] not in _LEADING:
-                    found.add(f"{first} {second}")
-    return found
+                    pairs.add(f"{first} {second}")
+    return pairs
 
 
 def _ordinary_pairs(text: str) -> Iterable[tuple[str, str]]:

@@ -23,16 +23,16 @@ def broken_rules(original: Template, revised: Template, instances: frozenset[str
     >>> broken_rules(t, Template("s", "{{ history }}\\n## Aim\\nthe aim", t.update))
     ("first: the headings must stay ['## Goal'], but they are ['## Aim']",)
     """
-    found = []
+    problems = []
     if revised.system != original.system:
-        found.append("system: must stay as it is")
+        problems.append("system: must stay as it is")
     for part in PARTS:
-        found += _structure(part, original, revised)
-        found += [
+        problems += _structure(part, original, revised)
+        problems += [
             f"{part}: names {literal!r}, which belongs to one task only"
             for literal in _named_instances(part, original, revised, instances)
         ]
-    return tuple(found)
+    return tuple(problems)
 
 
 def unusable(revised: Template) -> tuple[str, ...]:
@@ -42,19 +42,19 @@ def unusable(revised: Template) -> tuple[str, ...]:
 
 def _structure(part: str, original: Template, revised: Template) -> list[str]:
     before, after = original.part(part), revised.part(part)
-    found = []
+    problems = []
     headings = [[s.heading.strip() for s in t.sections(part) if s.level] for t in (original, revised)]
     if headings[0] != headings[1]:
-        found.append(f"{part}: the headings must stay {headings[0]}, but they are {headings[1]}")
-    found += lost_placeholders(part, original, revised)
+        problems.append(f"{part}: the headings must stay {headings[0]}, but they are {headings[1]}")
+    problems += lost_placeholders(part, original, revised)
     if Counter(_TAG.findall(before)) != Counter(_TAG.findall(after)):
-        found.append(f"{part}: the tags must stay {_TAG.findall(before)}")
+        problems.append(f"{part}: the tags must stay {_TAG.findall(before)}")
     if headings[0] == headings[1]:
         for old, new in zip(original.sections(part), revised.sections(part), strict=True):
             missing = set(_FIELD.findall(old.guidance)) - set(_FIELD.findall(new.guidance))
             if missing:
-                found.append(f"{part}, section {old.title!r}: must keep its form {sorted(missing)}")
-    return found
+                problems.append(f"{part}, section {old.title!r}: must keep its form {sorted(missing)}")
+    return problems
 
 
 def lost_placeholders(part: str, original: Template, revised: Template) -> list[str]:

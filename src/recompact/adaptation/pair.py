@@ -119,9 +119,9 @@ def findings_by_boundary(diagnoses: Iterable[Diagnosis]) -> dict[str, tuple[Reas
     """The findings of diagnoses, by boundary; of one that abstained, why. A later answer replaces an earlier one."""
     by_boundary: dict[str, tuple[Reason, ...]] = {}
     for each in diagnoses:
-        found = tuple(Reason(f"{c.mechanism} ({c.kind}): {c.explanation}", c.kind) for c in each.causes)
-        if found or each.abstained:
-            by_boundary[str(each.id)] = found or (Reason(f"abstained: {each.abstained}"),)
+        findings = tuple(Reason(f"{c.mechanism} ({c.kind}): {c.explanation}", c.kind) for c in each.causes)
+        if findings or each.abstained:
+            by_boundary[str(each.id)] = findings or (Reason(f"abstained: {each.abstained}"),)
     return by_boundary
 
 

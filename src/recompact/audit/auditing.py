@@ -64,9 +64,9 @@ def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
 
     It fits if at least half of the compactions can be measured and there is a control to compare them with.
     """
-    compactions = [found for session in sessions for found in session.compactions]
+    compactions = [compaction for session in sessions for compaction in session.compactions]
     for scheme in RUN_SCHEMES:
-        measured = sum(scheme.name in found.points for found in compactions)
+        measured = sum(scheme.name in compaction.points for compaction in compactions)
         control = sum(len(session.placebos[scheme.name]) for session in sessions if session.compactions)
         if 2 * measured >= len(compactions) and control >= OWN:
             break
@@ -99,15 +99,15 @@ def _without_copies(sessions: list[Session]) -> Iterator[Session]:
     owners: dict[tuple[str, str], int] = {}
     by_origin = sorted(range(len(sessions)), key=lambda n: (sessions[n].standing != "main", str(sessions[n].path), n))
     for number in by_origin:
-        for found in sessions[number].compactions:
-            if found.identity:
-                owners.setdefault((sessions[number].harness, found.identity), number)
+        for compaction in sessions[number].compactions:
+            if compaction.identity:
+                owners.setdefault((sessions[number].harness, compaction.identity), number)
     copies: dict[int, int] = defaultdict(int)
     for number, session in enumerate(sessions):
         own = tuple(
-            found
-            for found in session.compactions
-            if not found.identity or owners[session.harness, found.identity] == number
+            compaction
+            for compaction in session.compactions
+            if not compaction.identity or owners[session.harness, compaction.identity] == number
         )
         copies[number] = len(session.compactions) - len(own)
         yield replace(session, compactions=own, copies=copies[number]) if copies[number] else session

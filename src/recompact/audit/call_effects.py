@@ -147,14 +147,14 @@ def _dispatched_call(call: Call) -> Call:
 @lru_cache(maxsize=4096)
 def _shell(command: str, cwd: str) -> CallEffect:
     head, rest = command[:COMMAND_LIMIT], command[COMMAND_LIMIT:]  # the rest only tells one command from another
-    found = list(parts(head, cwd))
-    kind = min((part.kind for part in found), key=KINDS.index, default="other")
+    segments = list(parts(head, cwd))
+    kind = min((part.kind for part in segments), key=KINDS.index, default="other")
     bare, _ = without_heredocs(head)
     return CallEffect(
         kind,
         hash(f"$ {cwd} {simplify(head)}{rest}"),
-        tuple(each for part in found for each in part.reads),
-        tuple(each for part in found for each in part.changes),
+        tuple(each for part in segments for each in part.reads),
+        tuple(each for part in segments for each in part.changes),
         simplify(bare)[:QUERY],  # the folder that a command starts in is known to every agent
         f"$ {' '.join(bare[: 2 * LINE].split())}"[:LINE],
     )
@@ -190,15 +190,15 @@ def _lines(arguments: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _query(arguments: Mapping[str, Any]) -> str:
-    found: list[str] = []
+    texts: list[str] = []
     for key, value in arguments.items():
         if key in _BODIES or key in _VOLATILE or key in _OPTIONS:
             continue
         if isinstance(value, str):
-            found.append(value[:QUERY])
+            texts.append(value[:QUERY])
         elif isinstance(value, list):
-            found += [item[:QUERY] for item in value[:50] if isinstance(item, str)]
-    return " ".join(found)[:QUERY]
+            texts += [item[:QUERY] for item in value[:50] if isinstance(item, str)]
+    return " ".join(texts)[:QUERY]
 
 
 def _key(call: Call, path: str) -> int:

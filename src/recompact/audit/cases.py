@@ -31,14 +31,14 @@ class Text(NamedTuple):
 def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
     """The calls that fetched again what the boundary had dropped, largest first."""
     last = window[0].index - 1 if window else 0  # of all calls before the boundary
-    found = []
+    refetched_calls = []
     for position, step in enumerate(window, 1):
         chars = refetched_of(step, boundary)
         if not chars:
             continue
         place = max((p for p, _ in step.origins if boundary.dropped(p)), key=dict(step.origins).__getitem__)
         earlier = known.get(place)
-        found.append(
+        refetched_calls.append(
             Refetch(
                 step.effect.line,
                 step.line,
@@ -51,7 +51,7 @@ def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Ste
                 step.effect.kind in READING,
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.chars))
+    return tuple(sorted(refetched_calls, key=lambda each: -each.chars))
 
 
 def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Reread, ...]:

@@ -158,16 +158,16 @@ class Session:
 
     def in_scheme(self, scheme: Scheme) -> Session:
         """The session measured by one scheme: details of a compaction come from the same window as its score."""
-        found = tuple(_in_window(each, scheme.window) for each in self.compactions)
-        return replace(self, scheme=scheme.name, compactions=found)
+        compactions = tuple(_in_window(each, scheme.window) for each in self.compactions)
+        return replace(self, scheme=scheme.name, compactions=compactions)
 
 
-def _in_window(found: AuditedCompaction, calls: int) -> AuditedCompaction:
+def _in_window(compaction: AuditedCompaction, calls: int) -> AuditedCompaction:
     return replace(
-        found,
-        refetches=tuple(each for each in found.refetches if each.position <= calls),
-        rereads=tuple(each for each in found.rereads if each.position <= calls),
-        failures=tuple(each for each in found.failures if each.position <= calls),
-        needs=tuple(each for each in found.needs if each.position <= calls),
-        scene=replace(found.scene, after=found.scene.after[:calls]),
+        compaction,
+        refetches=tuple(each for each in compaction.refetches if each.position <= calls),
+        rereads=tuple(each for each in compaction.rereads if each.position <= calls),
+        failures=tuple(each for each in compaction.failures if each.position <= calls),
+        needs=tuple(each for each in compaction.needs if each.position <= calls),
+        scene=replace(compaction.scene, after=compaction.scene.after[:calls]),
     )

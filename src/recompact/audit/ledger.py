@@ -324,7 +324,9 @@ class Ledger:
         self._close_stretch(None, compacted=False)
         # A narrower scheme is only for sessions where the wider ones find no room.
         scheme = next((each for each in self._schemes if self._points[each.name]), self._schemes[0])
-        smallest = min((found.dropped_calls for found in self._compactions if found.kind == "summary"), default=0)
+        smallest = min(
+            (compaction.dropped_calls for compaction in self._compactions if compaction.kind == "summary"), default=0
+        )
         info = self._info
         return Session(
             path,

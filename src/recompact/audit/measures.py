@@ -117,8 +117,8 @@ def _repeats(view: View) -> float:
     """Changes have a measure of their own; plans and polls are not in the window, since they are meant to repeat."""
     dropped = view.boundary.dropped
     calls = [*view.window, *view.agents]
-    found = (step.unchanged and step.effect.kind != "edit" and dropped(step.repeat) for step in calls)
-    return PER * sum(found) / len(calls)
+    repeats = (step.unchanged and step.effect.kind != "edit" and dropped(step.repeat) for step in calls)
+    return PER * sum(repeats) / len(calls)
 
 
 def _changes(view: View) -> float:

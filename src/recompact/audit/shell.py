@@ -220,8 +220,8 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
             if count:
                 lines = min(int(count[:9]), END)
                 spans.append((1, lines) if name == "head" else (END - lines, END))
-        elif name == "sed" and (found := _PRINTED.findall(word)) and not word.startswith(("/", "./")):
-            spans += [(int(a[:9]), END if b == "$" else int((b or a)[:9])) for a, b in found]
+        elif name == "sed" and (printed_ranges := _PRINTED.findall(word)) and not word.startswith(("/", "./")):
+            spans += [(int(a[:9]), END if b == "$" else int((b or a)[:9])) for a, b in printed_ranges]
         elif name == "awk" and (match := _NR.search(word)):
             spans.append((int(match[1][:9]), int((match[2] or str(END))[:9])))
         elif name == "awk" and not files and ("{" in word or ("/" not in word and "." not in word)):

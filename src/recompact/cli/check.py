@@ -341,8 +341,8 @@ async def _survey(config: Config, notes: list[str]) -> list[str]:
     if survey is None:
         return []
     try:
-        found, problems = await survey(config.suite.split)
-        notes.extend(found)
+        node_notes, problems = await survey(config.suite.split)
+        notes.extend(node_notes)
         return list(problems)
     except InputError as error:
         return [f"[cluster] address: {error}"]

@@ -103,7 +103,7 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
     comparison = compare_many([(first, second)], shared, relative=True)[0]
     simulated = first.simulated or second.simulated
     both = replace(evaluation("", [first, second]), shared=shared)
-    groups = [found for key in by if (found := by_group(both, key, second.label))]
+    groups = [part for key in by if (part := by_group(both, key, second.label))]
     if form == "json":
         seen = {arm.label: len(arm.seen(shared.tasks)) for arm in (first, second)}
         failed = {arm.label: vars(failed_in_arm(arm, shared)) for arm in (first, second)}

@@ -140,25 +140,25 @@ def parse_scopes(text: str | None) -> list[Scope]:
     from recompact.compressors.protocol import SCOPES
     from recompact.errors import InputError
 
-    found: list[Scope] = []
+    scopes: list[Scope] = []
     for word in filter(None, (text or "").split(",")):
         if word not in SCOPES:
             raise InputError(
                 f"unknown scope {word!r}: --scope takes {' or '.join(SCOPES)}, or both separated by a comma"
             )
-        found.append(word)
-    return found
+        scopes.append(word)
+    return scopes
 
 
 def _budgets(texts: tuple[str, ...]) -> list[int]:
     from recompact.errors import InputError
 
-    found = []
+    budgets = []
     for word in (word for text in texts for word in text.split(",") if word):
         if not word.isascii() or not word.isdecimal() or int(word) < 1:
             raise InputError(f"--budget {word!r} is not a number of tokens: write it as in --budget 1024,2048")
-        found.append(int(word))
-    return found
+        budgets.append(int(word))
+    return budgets
 
 
 async def _evaluate(
@@ -260,11 +260,11 @@ def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: 
     from recompact.evaluation.breakdown import breakdown_table, by_model
     from recompact.evaluation.sources import load_evaluation
 
-    found = by_model([load_evaluation(run, directory, most) for run in runs], against or PROMPTING)
+    by_models = by_model([load_evaluation(run, directory, most) for run in runs], against or PROMPTING)
     if form == "json":
-        print_json(found.to_json())
+        print_json(by_models.to_json())
         return
-    print_tables([breakdown_table(found)], form)
+    print_tables([breakdown_table(by_models)], form)
     if form == "terminal":
         say(f"Draw it: {command_line('figures', *runs)} --out figures")
 
@@ -289,10 +289,10 @@ def print_evaluation(
     from recompact.presentation.report.content.lead import answer
 
     differences = difference_table(shown, against or PROMPTING)
-    parts = [found for key in dict.fromkeys((*by, BUDGET)) if (found := breakdown(shown, key, against))]
+    parts = [part for key in dict.fromkeys((*by, BUDGET)) if (part := breakdown(shown, key, against))]
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        print_json({**to_json(shown), "comparisons": compared, "by": [found.to_json() for found in parts], **more})
+        print_json({**to_json(shown), "comparisons": compared, "by": [part.to_json() for part in parts], **more})
         return
     if not shown.shared.tasks:
         click.echo(f"No task has been finished by every arm yet{shown.shared.broken_words}.", err=True)

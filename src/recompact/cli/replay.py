@@ -62,9 +62,9 @@ def command(
         refuse_evaluation(store)
         id = boundary_named(store, boundary)
         with ending_early(path, again):
-            found, unfinished = asyncio.run(_replay(config, store, id, chosen, draws, quiet=as_json))
-        _report(store, found, unfinished, again, summaries, as_json)
-    if unfinished or found.left_out:
+            result, unfinished = asyncio.run(_replay(config, store, id, chosen, draws, quiet=as_json))
+        _report(store, result, unfinished, again, summaries, as_json)
+    if unfinished or result.left_out:
         sys.exit(1)
 
 
@@ -72,17 +72,17 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
     from recompact.errors import InputError
     from recompact.values.template import resolve
 
-    found: dict[str, Template] = {}
+    templates: dict[str, Template] = {}
     for text in texts:
         name, equals, directory = text.partition("=")
         if not name or not equals or not directory:
             raise InputError(f"--template {text!r}: write NAME=DIRECTORY, as in --template pair=adapted")
-        if name in found:
+        if name in templates:
             raise InputError(f"--template {name!r} is given twice: give each its own name")
-        found[name] = resolve(directory, Path())
-    if not found:
+        templates[name] = resolve(directory, Path())
+    if not templates:
         raise InputError("no template to try: give --template NAME=DIRECTORY once or more")
-    return found
+    return templates
 
 
 async def _replay(
@@ -102,7 +102,7 @@ async def _replay(
 
 def _report(
     store: Store,
-    found: Replay,
+    result: Replay,
     unfinished: tuple[UnfinishedUnit, ...],
     again: str,
     summaries: bool,
@@ -113,37 +113,37 @@ def _report(
     from recompact.evaluation.evaluate import digest as digest_of
     from recompact.values.texts import visible
 
-    done = not unfinished and not found.left_out
-    digest = digest_of(store, found.units) if done else None
+    done = not unfinished and not result.left_out
+    digest = digest_of(store, result.units) if done else None
     simulated = is_simulated(store)
     if as_json:
         more = {"simulated": simulated, "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
-        print_json({**found.to_json(), **more})
+        print_json({**result.to_json(), **more})
     else:
-        _print(found, simulated)
+        _print(result, simulated)
         if summaries:
-            _print_summaries(found)
-    for unit, reason in found.left_out.items():
+            _print_summaries(result)
+    for unit, reason in result.left_out.items():
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
-    if found.left_out:
-        draws = quantity(len(found.left_out), "draw")
+    if result.left_out:
+        draws = quantity(len(result.left_out), "draw")
         say(f"recompact: {draws} failed; retry with: {again}", err=True)
     report_unfinished(unfinished, "draw", again, retry=False)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
 
-def _print(found: Replay, simulated: bool) -> None:
+def _print(result: Replay, simulated: bool) -> None:
     from recompact.evaluation.replay_tables import condition_table, fact_table
 
-    facts = fact_table(found)
-    print_tables([condition_table(found, simulated=simulated), *([facts] if facts else [])])
+    facts = fact_table(result)
+    print_tables([condition_table(result, simulated=simulated), *([facts] if facts else [])])
     click.echo("")
-    for judged in found.verdicts:
+    for judged in result.verdicts:
         say(f"{judged.template}: {judged.words}")
 
 
-def _print_summaries(found: Replay) -> None:
+def _print_summaries(result: Replay) -> None:
     """Every summary in a frame, as plain text whatever it contains."""
     from rich.panel import Panel
     from rich.text import Text
@@ -152,7 +152,7 @@ def _print_summaries(found: Replay) -> None:
     from recompact.values.texts import visible
 
     out = console()
-    for condition in found.conditions:
+    for condition in result.conditions:
         # There is one original summary, however often it was continued.
         for number, drawn in enumerate(condition.draws[:1] if condition.name == POST else condition.draws, 1):
             if drawn.summary is None:

@@ -93,11 +93,11 @@ def command(
             else:
                 work = _verify(config, store, partial, further, skip, as_json)
             broken, unfinished = finish(work)
-        told = _report(store, broken is not None, unfinished, config, again, as_json)
+        statement = _report(store, broken is not None, unfinished, config, again, as_json)
     _report_broken(broken or {})
     if unfinished:
         sys.exit(1)
-    if told.boundaries and (told.left_out == told.boundaries if control else not told.examined):
+    if statement.boundaries and (statement.left_out == statement.boundaries if control else not statement.examined):
         sys.exit(2)
 
 
@@ -211,9 +211,9 @@ def _report(
     from recompact.presentation.report.content.boundaries import brief_boundary_table
 
     known = outcomes_in(store)
-    found = read_verdicts(store, config.verify)
-    statement = statement_of(found, control_of(store, config.verify))
-    retained = found.retained
+    verification = read_verdicts(store, config.verify)
+    statement = statement_of(verification, control_of(store, config.verify))
+    retained = verification.retained
     digest = digest_of(store) if done else None
     summary = {**_summary(known.outcomes, config), "simulated": is_simulated(store)}
     summary["skipped"] = list(store.metadata.skipped)

@@ -243,27 +243,27 @@ def _changed_arms(evaluations: Sequence[Evaluation], key: str) -> list[str]:
     return sorted(name for name, values in by_name.items() if len({frozenset(v) for v in values.values()}) > 1)
 
 
-def breakdown_table(found: Breakdown) -> Table:
+def breakdown_table(whole: Breakdown) -> Table:
     """One row for each part and arm: its figures, and where it has a reference, the paired differences."""
-    runs = found.runs
-    measured = [entry for part in found.parts for entry in part.evaluation.measured()]
-    keys = arm_metrics(runs, measured, short=found.by != BUDGET)
-    compared = any(part.comparisons for part in found.parts)
+    runs = whole.runs
+    measured = [entry for part in whole.parts for entry in part.evaluation.measured()]
+    keys = arm_metrics(runs, measured, short=whole.by != BUDGET)
+    compared = any(part.comparisons for part in whole.parts)
     deltas = [key for key in dict.fromkeys(("acc", reliability(runs), "steps")) if compared]
-    heads = [*columns("value", "tasks", "arm", "scope", value=found.by), Column("adapted_with", "adapted with")]
+    heads = [*columns("value", "tasks", "arm", "scope", value=whole.by), Column("adapted_with", "adapted with")]
     heads += metric_columns(keys)
     if compared:
         heads += [Column("minus", "minus"), *(Column(f"{key}_delta", _delta_title(key)) for key in deltas), *SIGN_TEST]
     rows: list[Row] = []
-    for part in found.parts:
+    for part in whole.parts:
         for arm, metrics in part.evaluation.measured():
-            adapted = arm.settings.get("adapted_with") if found.by == MODEL else None
+            adapted = arm.settings.get("adapted_with") if whole.by == MODEL else None
             cells: list[Cell] = [part.value, len(part.evaluation.shared.tasks), arm.base, arm.scope]
             cells += [describe_models(adapted) if adapted else None, *(mean(metrics, key) for key in keys)]
             rows.append((*cells, *(_differences(part.comparison(arm), deltas) if compared else ())))
     solved = "all runs" if runs > 1 else "the run"
     tests = [STAR, f"win, lose, p: exact sign test on tasks solved in {solved}"] if compared else []
-    return without_empty(Table(found.title or f"By {found.by}", tuple(heads), tuple(rows), (*tests, *found.notes)))
+    return without_empty(Table(whole.title or f"By {whole.by}", tuple(heads), tuple(rows), (*tests, *whole.notes)))
 
 
 def _delta_title(key: str) -> str:

@@ -69,7 +69,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
 
 def _copied_texts(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     copied = takewhile(lambda step: step.get("is_copied_context") is True, steps)
-    return [said for step in copied if (said := content_text(step.get("message")))]
+    return [words for step in copied if (words := content_text(step.get("message")))]
 
 
 def _trajectory(
@@ -87,19 +87,19 @@ def _trajectory(
     steps = [mapping(step) for step in items(document.get("steps"))]
     handoff: int | None = None
     for place, step in enumerate(steps, 1):
-        said = content_text(step.get("message"))
+        words = content_text(step.get("message"))
         managed = _managed_context(name, place, steps, tally)
         if managed is not None:
             yield managed
         elif _summarizes(step):
             handoff = place
         elif handoff is not None and step.get("source") == "user":
-            yield _compaction(name, handoff, KeptNothing(), said)
+            yield _compaction(name, handoff, KeptNothing(), words)
             handoff = None
         elif step.get("is_copied_context") is True:
-            yield from _copied_step(place, step, said)
+            yield from _copied_step(place, step, words)
         else:
-            yield from _step(place, step, said, tally)
+            yield from _step(place, step, words, tally)
     return None if handoff is None else _compaction(name, handoff, KeptNothing(), None)
 
 
@@ -149,24 +149,24 @@ def _summarizes(step: Mapping[str, Any]) -> bool:
     return any("summarization" in text(ref.get(key)) for ref in refs for key in keys)
 
 
-def _copied_step(place: int, step: Mapping[str, Any], said: str) -> Iterator[Event]:
+def _copied_step(place: int, step: Mapping[str, Any], words: str) -> Iterator[Event]:
     """A step that another trajectory, or an earlier part of this one, has done: visible, and no new action."""
     roles = {"user": "user", "agent": "assistant"}
-    yield Passage(roles.get(text(step.get("source")), "system"), said, line=place)  # type: ignore[arg-type]
+    yield Passage(roles.get(text(step.get("source")), "system"), words, line=place)  # type: ignore[arg-type]
     for result in _results(step):
         yield Passage("attachment", content_text(result.get("content")), line=place)
 
 
-def _step(place: int, step: Mapping[str, Any], said: str, tally: Tally) -> Iterator[Event]:
+def _step(place: int, step: Mapping[str, Any], words: str, tally: Tally) -> Iterator[Event]:
     source = step.get("source")
     if source not in ("user", "agent", "system"):
         tally.unknown[f"source {source}"[:60]] += 1
         return
     if source != "agent":
         observed = [content_text(result.get("content")) for result in _results(step)] if source == "system" else []
-        yield Passage("user" if source == "user" else "system", "\n".join(filter(None, [said, *observed])), line=place)
+        yield Passage("user" if source == "user" else "system", "\n".join(filter(None, [words, *observed])), line=place)
         return
-    yield Passage("assistant", said, line=place)
+    yield Passage("assistant", words, line=place)
     calls = [mapping(call) for call in items(step.get("tool_calls"))]
     for call in calls:
         id = text(call.get("tool_call_id"))

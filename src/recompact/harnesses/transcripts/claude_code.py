@@ -145,9 +145,9 @@ class _Session:
     ) -> Iterator[Event]:
         match block.get("type"):
             case "text":
-                said = text(block.get("text"))
-                role = speaker(said, _MARKS) if record.get("isMeta") is not True else "system"
-                yield Passage("assistant" if kind == "assistant" else role, said, uuid, line)
+                words = text(block.get("text"))
+                role = speaker(words, _MARKS) if record.get("isMeta") is not True else "system"
+                yield Passage("assistant" if kind == "assistant" else role, words, uuid, line)
             case "tool_use" | "server_tool_use":
                 yield Call(
                     text(block.get("id")),
@@ -213,10 +213,10 @@ class _Session:
         attachment = mapping(record.get("attachment"))
         content = attachment.get("content")
         file = mapping(mapping(content).get("file"))
-        said = text(file.get("content")) or content_text(content) or text(attachment.get("snippet"))
+        words = text(file.get("content")) or content_text(content) or text(attachment.get("snippet"))
         # What it shows, and then what it names: files, tools, skills.
-        more = [each for each in _strings(attachment) if each not in said]
-        yield Passage("attachment", "\n".join(filter(None, [said, *dict.fromkeys(more)])), uuid, line)
+        more = [each for each in _strings(attachment) if each not in words]
+        yield Passage("attachment", "\n".join(filter(None, [words, *dict.fromkeys(more)])), uuid, line)
 
     def _compaction(self, summary: str | None) -> CompactionEvent:
         line, record = self._boundary or (0, {})

@@ -104,9 +104,9 @@ def _item(line: int, kind: str, payload: Mapping[str, Any], cwd: str, batch: str
     match kind:
         case "message":
             role = payload.get("role")
-            said = content_text(payload.get("content"))
-            spoken = speaker(said, _MARKS) if role == "user" else "assistant" if role == "assistant" else "system"
-            yield Passage(spoken, said, line=line)
+            words = content_text(payload.get("content"))
+            spoken = speaker(words, _MARKS) if role == "user" else "assistant" if role == "assistant" else "system"
+            yield Passage(spoken, words, line=line)
         case "function_call":
             yield Call(call, text(payload.get("name")), arguments(payload.get("arguments")), cwd, batch, line=line)
         case "custom_tool_call":
@@ -121,14 +121,14 @@ def _item(line: int, kind: str, payload: Mapping[str, Any], cwd: str, batch: str
 
 def _output(output: Any) -> tuple[str, bool | None]:
     """The text of an output without the lines that the harness puts before it, and whether the command failed."""
-    said = content_text(output)
+    words = content_text(output)
     if not isinstance(output, str) and isinstance(output, dict):
-        said = said or text(output.get("output"))
-    if said[:1] == "{" and said[:60].find('"output"') == 1:
-        said = text(arguments(said).get("output")) or said
-    match = _EXIT.search(said[:400])
-    header = _HEADER.match(said)
-    return said[header.end() :] if header else said, bool(int(match[1])) if match else None
+        words = words or text(output.get("output"))
+    if words[:1] == "{" and words[:60].find('"output"') == 1:
+        words = text(arguments(words).get("output")) or words
+    match = _EXIT.search(words[:400])
+    header = _HEADER.match(words)
+    return words[header.end() :] if header else words, bool(int(match[1])) if match else None
 
 
 def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:

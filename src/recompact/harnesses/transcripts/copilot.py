@@ -47,8 +47,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 cwd = text(context.get("cwd")) or cwd
                 yield Info(text(data.get("sessionId")), text(data.get("copilotVersion")), cwd, standing="main")
             case "user.message":
-                said = text(data.get("content"))
-                yield Passage("system" if data.get("source") == "system" else "user", said, key, line)
+                words = text(data.get("content"))
+                yield Passage("system" if data.get("source") == "system" else "user", words, key, line)
             case "assistant.message":
                 yield Info(model=text(data.get("model")))
                 yield Passage("assistant", text(data.get("content")), key, line)
@@ -59,9 +59,9 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 yield Call(text(data.get("toolCallId")), name, arguments(data.get("arguments")), cwd, batch, key, line)
             case "tool.execution_complete":
                 result = data.get("result") or data.get("error")
-                said = content_text(mapping(result).get("content") or mapping(result).get("message") or result)
+                words = content_text(mapping(result).get("content") or mapping(result).get("message") or result)
                 failed = None if data.get("success") is None else data.get("success") is not True
-                yield Result(text(data.get("toolCallId")), said, failed, key, line)
+                yield Result(text(data.get("toolCallId")), words, failed, key, line)
             case "session.compaction_start":
                 started = key
                 yield Passage("system", "", key, line)

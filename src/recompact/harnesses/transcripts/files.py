@@ -112,12 +112,12 @@ def _in_folder(root: Path) -> Find:
         linked = [name for name in folders if (here / name).is_symlink()]
         yield from (SkippedFile(here / name, "link") for name in linked)
         folders[:] = sorted(name for name in folders if name not in linked)
-        found = [here / name for name in sorted(names) if name.endswith(SUFFIXES)]
-        skipped = {path: file for path in found if (file := _irregular(path))}
+        paths = [here / name for name in sorted(names) if name.endswith(SUFFIXES)]
+        skipped = {path: file for path in paths if (file := _irregular(path))}
         yield from skipped.values()
         events: list[Path] = []
         others: list[Path] = []
-        for path in (path for path in found if path not in skipped):
+        for path in (path for path in paths if path not in skipped):
             (events if fnmatch(path.name, "event-*.json") else others).append(path)
         if events:
             yield RecordFile(here, "", sum(path.lstat().st_size for path in events), _event_files(events))

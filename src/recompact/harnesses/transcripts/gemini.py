@@ -60,11 +60,11 @@ def _content(place: int, content: Mapping[str, Any], tally: Tally) -> Iterator[E
             tally.unknown[f"part {', '.join(sorted(map(str, part)))}"[:60]] += 1
 
 
-def _speech_events(role: str, said: str, key: str, place: int) -> Iterator[Event]:
-    if role == "user" and said.lstrip().startswith(SNAPSHOT):
-        yield CompactionEvent(KeptNothing(), said, identity=key, key=key, line=place)
+def _speech_events(role: str, words: str, key: str, place: int) -> Iterator[Event]:
+    if role == "user" and words.lstrip().startswith(SNAPSHOT):
+        yield CompactionEvent(KeptNothing(), words, identity=key, key=key, line=place)
     else:
-        yield Passage(speaker(said, _MARKS) if role == "user" else "assistant", said, key, place)
+        yield Passage(speaker(words, _MARKS) if role == "user" else "assistant", words, key, place)
 
 
 def _response(answer: Mapping[str, Any]) -> tuple[str, bool | None]:
@@ -76,13 +76,13 @@ def _response(answer: Mapping[str, Any]) -> tuple[str, bool | None]:
 
 def _record_events(place: int, message: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
     key = text(message.get("id"))
-    said = content_text(message.get("content"))
+    words = content_text(message.get("content"))
     match message.get("type"):
         case "user":
-            yield from _speech_events("user", said, key, place)
+            yield from _speech_events("user", words, key, place)
         case "gemini":
             yield Info(model=text(message.get("model")))
-            yield Passage("assistant", said, key, place)
+            yield Passage("assistant", words, key, place)
             for call in items(message.get("toolCalls")):
                 call = mapping(call)
                 id = text(call.get("id"))
@@ -94,7 +94,7 @@ def _record_events(place: int, message: Mapping[str, Any], tally: Tally) -> Iter
             if tokens := number(mapping(message.get("tokens")).get("total")):
                 yield Size(tokens)
         case "info" | "error" | "warning":
-            yield Passage("system", said, key, place)
+            yield Passage("system", words, key, place)
         case kind:
             tally.unknown[str(kind)[:60]] += 1
 

@@ -89,13 +89,11 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
                 if compaction is not None:
                     yield _compaction(*compaction, inputs, seen, shown)
                     compaction = None
-                for message, said in inputs:
-                    if message.get("role") == "user" and said not in seen and not _is_summary(message):
-                        yield Passage("user", said, line=place)
-                    seen.add(said)
-                shown = {
-                    text(message.get("tool_call_id")): said for message, said in inputs if message.get("role") == "tool"
-                }
+                for message, words in inputs:
+                    if message.get("role") == "user" and words not in seen and not _is_summary(message):
+                        yield Passage("user", words, line=place)
+                    seen.add(words)
+                shown = _results(inputs)
                 yield from _answer(place, event, seen, resolve)
             case "tool":
                 call = text(event.get("id"))
@@ -103,8 +101,8 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
                     call, text(event.get("function")), mapping(resolve(event.get("arguments"))), "", "", call, place
                 )
                 failed = event.get("error") is not None
-                said = content_text(resolve(event.get("result"))) or text(mapping(event.get("error")).get("message"))
-                yield Result(call, said, failed, call, place)
+                words = content_text(resolve(event.get("result"))) or text(mapping(event.get("error")).get("message"))
+                yield Result(call, words, failed, call, place)
             case "compaction":
                 compaction = (place, event)
             case kind:
@@ -154,7 +152,7 @@ def _writes_summary(events: list[Mapping[str, Any]], place: int, pool: list[Any]
     after = next((event for event in following if event.get("event") == "model"), {})
     messages = [mapping(message) for message in _inputs(after, pool)]
     shown = (content_text(resolve(message.get("content"))) for message in messages if message.get("role") == "user")
-    return any(_is_summary(message) for message in messages) or bool(answer and any(answer in said for said in shown))
+    return any(_is_summary(message) for message in messages) or bool(answer and any(answer in words for words in shown))
 
 
 def _output(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -162,7 +160,7 @@ def _output(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _results(inputs: list[Message]) -> dict[str, str]:
-    return {text(message.get("tool_call_id")): said for message, said in inputs if message.get("role") == "tool"}
+    return {text(message.get("tool_call_id")): words for message, words in inputs if message.get("role") == "tool"}
 
 
 def _is_summary(message: Mapping[str, Any]) -> bool:
@@ -173,9 +171,9 @@ def _answer(place: int, event: Mapping[str, Any], seen: set[str], resolve: Resol
     output = _output(event)
     yield Info(model=text(event.get("model")))
     for choice in items(output.get("choices"))[:1]:
-        said = content_text(resolve(mapping(mapping(choice).get("message")).get("content")))
-        seen.add(said)
-        yield Passage("assistant", said, line=place)
+        words = content_text(resolve(mapping(mapping(choice).get("message")).get("content")))
+        seen.add(words)
+        yield Passage("assistant", words, line=place)
     if tokens := number(mapping(output.get("usage")).get("total_tokens")):
         yield Size(tokens)
 
@@ -189,9 +187,9 @@ def _compaction(
 ) -> CompactionEvent:
     """A compaction, from the first request after it: results that it shows unchanged are kept, and its summary is
     marked, or in older logs the only text that is new."""
-    kept = frozenset(call for call, said in _results(inputs).items() if shown.get(call, said) == said)
-    marked = [said for message, said in inputs if _is_summary(message)]
-    new = [said for message, said in inputs if said not in seen and message.get("role") != "tool"]
+    kept = frozenset(call for call, words in _results(inputs).items() if shown.get(call, words) == words)
+    marked = [words for message, words in inputs if _is_summary(message)]
+    new = [words for message, words in inputs if words not in seen and message.get("role") != "tool"]
     summary = "\n".join(filter(None, marked or new)) or None
     return CompactionEvent(
         KeptKeys(kept - {""}),

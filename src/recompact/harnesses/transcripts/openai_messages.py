@@ -73,29 +73,29 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
 
 def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iterator[Event]:
     """The events of one message."""
-    said = content_text(message.get("content"))
+    words = content_text(message.get("content"))
     role = message["role"]
     key = f"m{place}"
-    if message.get("compaction") is True or (role != "tool" and said.lstrip().startswith(SUMMARIES)):
-        yield _compaction(message, said, key, place)
+    if message.get("compaction") is True or (role != "tool" and words.lstrip().startswith(SUMMARIES)):
+        yield _compaction(message, words, key, place)
     elif role in ("tool", "function"):
-        yield Result(text(message.get("tool_call_id")) or text(message.get("name")), said, key=key, line=place)
+        yield Result(text(message.get("tool_call_id")) or text(message.get("name")), words, key=key, line=place)
     elif role == "assistant":
-        if said:
-            yield Passage("assistant", said, key, place)
+        if words:
+            yield Passage("assistant", words, key, place)
         for call in items(message.get("tool_calls")):
             function = mapping(mapping(call).get("function"))
             given = arguments(function.get("arguments"))
             yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", key, key, place)
     else:
-        yield Passage("user" if role == "user" else "system", said, key, place)
+        yield Passage("user" if role == "user" else "system", words, key, place)
 
 
-def _compaction(message: Mapping[str, Any], said: str, key: str, place: int) -> CompactionEvent:
+def _compaction(message: Mapping[str, Any], words: str, key: str, place: int) -> CompactionEvent:
     kept = message.get("kept")
     return CompactionEvent(
         KeptKeys(frozenset(f"m{each}" for each in kept)) if isinstance(kept, list) else KeptNothing(),
-        said,
+        words,
         tokens_before=number(message.get("tokens_before")),
         tokens_after=number(message.get("tokens_after")),
         key=key,

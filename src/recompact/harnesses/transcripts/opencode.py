@@ -34,13 +34,13 @@ def _message(place: int, message: Mapping[str, Any], project: str, tally: Tally)
     info = mapping(message.get("info"))
     parts = [mapping(part) for part in items(message.get("parts"))]
     key = text(info.get("id"))
-    said = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
+    words = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
     if info.get("role") == "assistant" and (info.get("mode") == "compaction" or info.get("summary") is True):
-        yield CompactionEvent(KeptNothing(), said or None, identity=key, key=key, line=place)
+        yield CompactionEvent(KeptNothing(), words or None, identity=key, key=key, line=place)
         return
     if info.get("role") == "user":
         typed = not any(part.get("synthetic") is True or part.get("type") == "compaction" for part in parts)
-        yield Passage("user" if typed else "system", said, key, place)
+        yield Passage("user" if typed else "system", words, key, place)
         return
     for part in parts:
         match text(part.get("type")):
@@ -65,8 +65,8 @@ def _tool(place: int, key: str, part: Mapping[str, Any], cwd: str, tally: Tally)
     if mapping(state.get("time")).get("compacted"):
         tally.notes["result cleared at a time that is not recorded"] += 1
     if state.get("status") in ("completed", "error"):
-        said = text(state.get("output")) or text(state.get("error"))
-        yield Result(call, said, state.get("status") == "error", key, place)
+        words = text(state.get("output")) or text(state.get("error"))
+        yield Result(call, words, state.get("status") == "error", key, place)
 
 
 READER = Reader("opencode", recognises, read)

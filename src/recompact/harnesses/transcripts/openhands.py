@@ -32,8 +32,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case "ActionEvent":
                 call = mapping(mapping(record.get("tool_call")).get("function"))
                 given = arguments(call.get("arguments")) or mapping(record.get("action"))
-                if said := content_text(record.get("thought")):
-                    yield Passage("assistant", said, key, line)
+                if words := content_text(record.get("thought")):
+                    yield Passage("assistant", words, key, line)
                 batch = text(record.get("llm_response_id"))
                 name = text(record.get("tool_name"))
                 yield Call(text(record.get("tool_call_id")), name, given, "", batch, key, line)
@@ -41,8 +41,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 yield _result(line, key, record)
             case "MessageEvent":
                 role = "user" if record.get("source") == "user" else "assistant"
-                said = content_text(mapping(record.get("llm_message")).get("content"))
-                yield Passage("user" if role == "user" else "assistant", said, key, line)
+                words = content_text(mapping(record.get("llm_message")).get("content"))
+                yield Passage("user" if role == "user" else "assistant", words, key, line)
             case "SystemPromptEvent":
                 yield Passage("system", content_text(record.get("system_prompt")), key, line)
             case "Condensation":
@@ -64,14 +64,14 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
 
 def _result(line: int, key: str, record: Mapping[str, Any]) -> Result:
     seen = mapping(record.get("observation"))
-    said = content_text(seen.get("content")) or content_text(seen.get("output"))
+    words = content_text(seen.get("content")) or content_text(seen.get("output"))
     trouble = text(seen.get("error")) or text(record.get("error"))
     code = number(seen.get("exit_code"))
     if code is None:
         code = number(mapping(seen.get("metadata")).get("exit_code"))
     failed = bool(trouble) or seen.get("is_error") is True or record.get("kind") == "AgentErrorEvent"
     is_known = failed or code is not None
-    whole = "\n".join(filter(None, (said, trouble if trouble not in said else "")))
+    whole = "\n".join(filter(None, (words, trouble if trouble not in words else "")))
     return Result(text(record.get("tool_call_id")), whole, (failed or bool(code)) if is_known else None, key, line)
 
 

@@ -87,8 +87,8 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
     content = message.get("content")
     match message.get("role"):
         case "user":
-            said = content_text(content)
-            yield Passage(speaker(said, _MARKS), said, key, line)
+            words = content_text(content)
+            yield Passage(speaker(words, _MARKS), words, key, line)
         case "assistant":
             yield Passage("assistant", "", key, line)
             for block in [{"type": "text", "text": content}] if isinstance(content, str) else items(content):
@@ -107,8 +107,10 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
                 yield Size(tokens)
         case "toolResult":
             failed = message.get("isError")
-            said = content_text(content)
-            yield Result(text(message.get("toolCallId")), said, failed if isinstance(failed, bool) else None, key, line)
+            words = content_text(content)
+            yield Result(
+                text(message.get("toolCallId")), words, failed if isinstance(failed, bool) else None, key, line
+            )
         case "bashExecution" | "custom" | "branchSummary" | "compactionSummary":
             yield Passage("system", content_text(content) or text(message.get("output")), key, line)
         case role:

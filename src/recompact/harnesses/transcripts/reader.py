@@ -32,13 +32,13 @@ class Reader:
     next_file: Callable[[list[Any]], str] = lambda sample: ""  # the file beside it in which the session goes on
 
 
-def speaker(said: str, marks: tuple[str, ...]) -> Role:
+def speaker(words: str, marks: tuple[str, ...]) -> Role:
     """Who a message in the user's name is from: the harness, if it begins with one of its marks.
 
     >>> speaker("<notice> done", ("<notice>",)), speaker("Go on.", ("<notice>",))
     ('system', 'user')
     """
-    return "system" if said.lstrip().startswith(marks) else "user"
+    return "system" if words.lstrip().startswith(marks) else "user"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -64,13 +64,13 @@ def content_text(content: Any) -> str:
         return content
     if isinstance(content, dict):
         content = [content]
-    found = []
+    texts = []
     for block in items(content):
         if isinstance(block, str):
-            found.append(block)
+            texts.append(block)
         elif isinstance(block, dict):
-            found.append(text(block.get("text")) or text(block.get("content")))
-    return "\n".join(filter(None, found))
+            texts.append(text(block.get("text")) or text(block.get("content")))
+    return "\n".join(filter(None, texts))
 
 
 def arguments(value: Any, name: str = "input") -> Mapping[str, Any]:

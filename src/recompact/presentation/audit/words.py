@@ -44,8 +44,8 @@ def amount(value: float) -> str:
     >>> amount(8371.4), amount(1.234), amount(0.0), amount(-152.3)
     ('8,371', '1.23', '0', '−152')
     """
-    said = f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
-    return said.replace("-", "−")
+    text = f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+    return text.replace("-", "−")
 
 
 def interval(estimate: SessionMean) -> str:
@@ -54,8 +54,8 @@ def interval(estimate: SessionMean) -> str:
     ('+2 [+1, +3]', '+2')
     """
     ends = (estimate.value,) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
-    said = [("+" if value > 0 else "") + amount(value) for value in (estimate.value, *ends)]
-    return said[0] if estimate.low is None else f"{said[0]} [{said[1]}, {said[2]}]"
+    texts = [("+" if value > 0 else "") + amount(value) for value in (estimate.value, *ends)]
+    return texts[0] if estimate.low is None else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
 def scope(assessment: Assessment) -> str:

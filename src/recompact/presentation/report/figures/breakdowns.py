@@ -44,9 +44,9 @@ class _Line:
         return label(self.name, self.scope)
 
 
-def breakdown_figure(found: Breakdown) -> Figure:
+def breakdown_figure(breakdown: Breakdown) -> Figure:
     """The figure of a breakdown with two parts or more."""
-    lines, runs = _lines(found), found.runs
+    lines, runs = _lines(breakdown), breakdown.runs
     keys = [["acc"], *([[f"pass^{runs}", f"pass@{runs}"]] if runs > 1 else []), [EXTRA]]
     if not any(EXTRA in point for line in lines for point in line.points.values()):
         keys[-1] = ["steps"]
@@ -58,17 +58,17 @@ def breakdown_figure(found: Breakdown) -> Figure:
             for place, line in enumerate(lines):
                 _draw(axes, line, shown, colors[line.name], DODGE * (place - (len(lines) - 1) / 2))
             axes.set_title(f"({letter}) {_title(shown)}")
-            axes.set_xlabel("budget, tokens" if found.by == BUDGET else found.by)
-            axes.set_xticks(range(len(found.parts)), [short_label(part.value, SHORT) for part in found.parts])
+            axes.set_xlabel("budget, tokens" if breakdown.by == BUDGET else breakdown.by)
+            axes.set_xticks(range(len(breakdown.parts)), [short_label(part.value, SHORT) for part in breakdown.parts])
             grid(axes)
         legend(figure, [colors[line.name].entry(line.label, line.scope) for line in lines])
-    return Figure(f"by-{found.by}", _name(found), _caption(found), figure, breakdown_table(found))
+    return Figure(f"by-{breakdown.by}", _name(breakdown), _caption(breakdown), figure, breakdown_table(breakdown))
 
 
-def _lines(found: Breakdown) -> list[_Line]:
-    runs = found.runs
+def _lines(breakdown: Breakdown) -> list[_Line]:
+    runs = breakdown.runs
     by_arm: dict[tuple[str, str | None], dict[int, dict[str, Estimate]]] = {}
-    for place, part in enumerate(found.parts):
+    for place, part in enumerate(breakdown.parts):
         figures = estimates(part.evaluation, ("acc", f"pass^{runs}", f"pass@{runs}", "steps"))
         for arm in part.evaluation.arms:
             own = dict(figures[arm.label])
@@ -102,16 +102,18 @@ def _title(keys: Sequence[str]) -> str:
     return {"acc": "Acc, %", "steps": "Steps"}.get(keys[0], "Extra steps, %")
 
 
-def _name(found: Breakdown) -> str:
-    return "What a smaller budget costs" if found.by == BUDGET else f"The arms by {found.by}"
+def _name(breakdown: Breakdown) -> str:
+    return "What a smaller budget costs" if breakdown.by == BUDGET else f"The arms by {breakdown.by}"
 
 
-def _caption(found: Breakdown) -> str:
-    sizes = {len(part.evaluation.shared.tasks) for part in found.parts}
+def _caption(breakdown: Breakdown) -> str:
+    sizes = {len(part.evaluation.shared.tasks) for part in breakdown.parts}
     tasks = quantity(sizes.pop(), "task") if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)} tasks"
-    words = f"Dots: means over {tasks}, {quantity(found.runs, 'run')} each; lines: 95 % intervals over tasks."
-    references = dict.fromkeys(c.second.partition("@")[0] for part in found.parts for c in part.comparisons)
+    words = f"Dots: means over {tasks}, {quantity(breakdown.runs, 'run')} each; lines: 95 % intervals over tasks."
+    references = dict.fromkeys(c.second.partition("@")[0] for part in breakdown.parts for c in part.comparisons)
     words += f" Extra steps: beside {' and '.join(references)}, paired by task." if references else ""
-    nothing = dict.fromkeys(each.sentence for part in found.parts for c in part.comparisons for each in c.uncompacted)
+    nothing = dict.fromkeys(
+        each.sentence for part in breakdown.parts for c in part.comparisons for each in c.uncompacted
+    )
     words = " ".join([words, *nothing])
-    return words + (" Simulated models." if any(part.evaluation.simulated for part in found.parts) else "")
+    return words + (" Simulated models." if any(part.evaluation.simulated for part in breakdown.parts) else "")

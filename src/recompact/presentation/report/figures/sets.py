@@ -65,10 +65,10 @@ def boundary_figures(verification: Verification, simulated: bool = False) -> lis
     return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
 
 
-def breakdown_figures(found: Breakdown | None) -> list[Figure]:
+def breakdown_figures(breakdown: Breakdown | None) -> list[Figure]:
     """The figure of a breakdown, if there is one."""
     require_matplotlib()
-    return [breakdown_figure(found)] if found and len(found.parts) > 1 else []
+    return [breakdown_figure(breakdown)] if breakdown and len(breakdown.parts) > 1 else []
 
 
 def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
