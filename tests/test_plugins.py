@@ -152,7 +152,7 @@ def test_a_method_that_does_not_exist_is_named_with_those_that_do(place: Path) -
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("Method('m/../x', propose)", "'m/../x' is no name for a method"),
+        ("Method('m/../x', propose)", "'m/../x' is not a valid method name"),
         ("Method('odd', odd)", "a method proposes a tuple of recompact.Candidate or a Proposal, not int"),
     ],
 )

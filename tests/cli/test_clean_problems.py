@@ -26,10 +26,10 @@ def server() -> Iterator[Server]:
 def test_units_that_were_set_aside_are_tried_again_with_retry(capsys: pytest.CaptureFixture[str]) -> None:
     report_unfinished([UnfinishedUnit("collect/a", SetAside("odd"))], "episode", "recompact collect a.toml")
     said = capsys.readouterr().err
-    assert "1 episode is not finished; try it again with: recompact collect a.toml --retry\n" in said
+    assert "1 episode is not finished; retry with: recompact collect a.toml --retry\n" in said
     report_unfinished([UnfinishedUnit("a", SetAside("odd"))] * 2, "draw", "recompact replay a", retry=False)
     said = capsys.readouterr().err
-    assert "2 draws are not finished; try them again with: recompact replay a\n" in said
+    assert "2 draws are not finished; retry with: recompact replay a\n" in said
     assert "--retry" not in said
     report_unfinished([UnfinishedUnit("a", BadRequest("no"))], "unit", "recompact adapt a.toml")
     assert "--retry" not in capsys.readouterr().err

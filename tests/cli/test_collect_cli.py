@@ -156,7 +156,7 @@ def test_a_run_is_named_not_placed(command: str, name: str, work: Path) -> None:
     arguments = ("none",) if command == "replay" else ()
     done = recompact(command, "mine.toml", *arguments, "--run", name, cwd=work)
     assert done.returncode == 2
-    assert f"{name!r} is no name for a run" in done.stderr
+    assert f"{name!r} is not a run name" in done.stderr
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced"])

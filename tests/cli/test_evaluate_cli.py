@@ -153,7 +153,7 @@ def test_compare_two_arms(evaluated: tuple[Path, Done]) -> None:
         (("small-evaluate", "nobody", "none"), "choose one of none, prompting/history, pair/history"),
         (("nothing", "a", "b"), "there is no run 'nothing'"),
         (("small-evaluate", "none"), "RUN_A:ARM RUN_B:ARM"),
-        (("small-evaluate", "--against", "nobody"), "there are none, prompting/history, pair/history"),
+        (("small-evaluate", "--against", "nobody"), "the arms are none, prompting/history, pair/history"),
         (("small-evaluate", "--by", "colour"), "grouped by apps, difficulty, family"),
         (("small-evaluate", "pair", "none", "--by", "colour"), "grouped by apps, difficulty, family"),
         (("small-evaluate", "pair", "none", "--details"), "--against and --details are for RUN alone"),
@@ -179,7 +179,7 @@ def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(tmp_path: Path, evalua
             ),
             "so it has no budget",
         ),
-        (("--arm", "none", "--against", "fifo"), "--against fifo: there is no such arm; there are none"),
+        (("--arm", "none", "--against", "fifo"), "--against fifo: unknown arm; the arms are none"),
         (("--arm", "none", "--by", "colour"), "grouped by apps, difficulty, family"),
     ):
         done = recompact("evaluate", path, *arguments)
@@ -241,7 +241,7 @@ def test_arms_that_share_no_task_are_told(tmp_path: Path) -> None:
     path = tmp_path / "apart.csv"
     path.write_text("scope,task_id,success,num_steps\nhistory,a,1,3\nprefix,b,0,5\n")
     for arguments, said in (
-        ((), "has no task yet that every arm has done: continue with recompact evaluate"),
+        ((), "has no task that every arm has finished yet: continue with recompact evaluate"),
         (("history", "prefix"), "there is no task that apart/history, apart/prefix have all done in 1 run,"),
     ):
         done = recompact("compare", path, *arguments)

@@ -118,10 +118,10 @@ def test_what_cannot_be_drawn_is_said(home: Path) -> None:
     recompact("collect", "f.toml", cwd=home)
     done = recompact("figures", "f", "--out", "nothing", cwd=home)
     assert done.returncode == 2
-    assert "no boundary-effects for f: nothing was compacted" in done.stdout
+    assert "missing: boundary-effects of f: nothing was compacted" in done.stdout
     assert not (home / "nothing").exists()
     same = recompact("figures", "here", "sweep", "--out", "same", "--format", "svg", cwd=home).stdout
-    assert "no by-model for here and sweep: they were made with the same models" in same
+    assert "missing: by-model of here and sweep: they were made with the same models" in same
     for arguments, said in (
         (("nobody",), "there is no run 'nobody'"),
         (("here", "--format", "pdf"), "choose svg, png or both"),
@@ -138,7 +138,7 @@ def test_released_records_can_be_drawn(home: Path) -> None:
     (home / "released.csv").write_text("\n".join(lines))
     done = recompact("figures", "released.csv", "--out", "released", cwd=home)
     assert done.returncode == 0, done.stderr
-    assert "no reliability-tokens for released.csv: the records do not say" in done.stdout
+    assert "missing: reliability-tokens of released.csv: the records do not say" in done.stdout
     assert (home / "released" / "arms.svg").exists()
 
 

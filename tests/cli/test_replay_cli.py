@@ -176,7 +176,7 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
     assert done.returncode == 1
     assert "not finished: replay/some/unit (overload): busy" in done.stderr
     assert "left out: replay/other: gone␛[2J" in done.stderr
-    assert done.stderr.count("try it again with: recompact replay ") == 2
+    assert done.stderr.count("retry with: recompact replay ") == 2
     assert "digest" not in done.stdout
 
     async def stopped(*arguments: Any, **more: Any) -> replaying.Replay:

@@ -95,11 +95,11 @@ def test_a_compressor_of_ones_own_is_named_by_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "--arm '' is no arm: fifo, llmlingua2, none, prompting, or NAME=DIRECTORY of a template"),
-        ("fifo@0", "--arm 'fifo@0' is no arm"),
-        ("fifo@", "--arm 'fifo@' is no arm"),
-        ("a b", "--arm 'a b' is no arm"),
-        ("pair", "--arm pair: 'pair' is none of fifo, llmlingua2, none, prompting; a template is NAME=DIRECTORY"),
+        ("", "--arm '': unknown arm; use fifo, llmlingua2, none, prompting, or NAME=DIRECTORY of a template"),
+        ("fifo@0", "--arm 'fifo@0': unknown arm"),
+        ("fifo@", "--arm 'fifo@': unknown arm"),
+        ("a b", "--arm 'a b': unknown arm"),
+        ("pair", "--arm pair: unknown arm; use fifo, llmlingua2, none, prompting, or NAME=DIRECTORY of a template"),
         ("prompting=x", "--arm prompting=x: 'prompting' is an arm of its own; give the template another name"),
         ("none@5", "--arm none@5: nothing is compressed in 'none', so it has no budget: write --arm none"),
     ],

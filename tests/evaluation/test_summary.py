@@ -80,7 +80,7 @@ def test_one_arm_under_two_names_is_told() -> None:
 def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
     adapted = replace(BAD, settings={"adapted_on": ["t001", "t003", "elsewhere"], "adapted_suite": "s"})
     shown = evaluation("e", [GOOD, adapted])
-    said = "pair/history was adapted on 2 of these 6 tasks: only unseen tasks show what is gained by it."
+    said = "pair/history was adapted on 2 of these 6 tasks: only unseen tasks show what it gains."
     assert said in notes(shown)
     assert said in to_json(shown)["notes"]
     assert [one["seen_tasks"] for one in to_json(shown)["arms"]] == [0, 2]

@@ -13,7 +13,7 @@ from typing import Any
 from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
@@ -64,36 +64,20 @@ again, an instruction that was forgotten, a wrong call, an early end, a loop. St
 Answer with one JSON object: {{"divergence": …, "timeline": […], "findings": [{{"category": …, "kind": …, "quote": …,
 "explanation": …}}, …], "wasted": […], "missed": […], "remedies": […], "mechanism": …, "reliability": …}}"""
 
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_FINDING = {
-    "type": "object",
-    "properties": {
-        "category": {"type": "string", "enum": list(CATEGORIES)},
-        "kind": _TEXT,
-        "quote": _TEXT,
-        "explanation": _TEXT,
+_FINDING = {"category": {**TEXT, "enum": list(CATEGORIES)}, "kind": TEXT, "quote": TEXT, "explanation": TEXT}
+SCHEMA = object_schema(
+    {
+        "divergence": TEXT,
+        "timeline": list_schema(TEXT),
+        "findings": list_schema(object_schema(_FINDING)),
+        "wasted": list_schema(TEXT),
+        "missed": list_schema(TEXT),
+        "remedies": list_schema(TEXT),
+        "mechanism": TEXT,
+        "reliability": {"type": "number"},
     },
-    "required": ["category", "kind", "quote", "explanation"],
-    "additionalProperties": False,
-}
-_PROPERTIES = {
-    "divergence": _TEXT,
-    "timeline": _TEXTS,
-    "findings": {"type": "array", "items": _FINDING},
-    "wasted": _TEXTS,
-    "missed": _TEXTS,
-    "remedies": _TEXTS,
-    "mechanism": _TEXT,
-    "reliability": {"type": "number"},
-}
-SCHEMA = {
-    "title": "feedback",
-    "type": "object",
-    "properties": _PROPERTIES,
-    "required": list(_PROPERTIES),
-    "additionalProperties": False,
-}
+    title="feedback",
+)
 
 
 @dataclass(frozen=True)
@@ -215,20 +199,10 @@ class Feedback:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Feedback:
-        return Feedback(
-            task=data["task"],
-            divergence=data["divergence"],
-            lapses=tuple(Lapse(**lapse) for lapse in data["findings"]),
-            remedies=tuple(data["remedies"]),
-            mechanism=data["mechanism"],
-            objections=tuple(data["refused"]),
-            timeline=tuple(data.get("timeline", ())),
-            wasted=tuple(data.get("wasted", ())),
-            missed=tuple(data.get("missed", ())),
-            reliability=data.get("reliability"),
-            cuts=data.get("cuts", 0),
-            left_out=data.get("left_out", 0),
-        )
+        fields: dict[str, Any] = {key: data[key] for key in data.keys() - {"findings", "refused"}}
+        fields |= {key: tuple(data[key]) for key in ("remedies", "timeline", "wasted", "missed")}
+        lapses = tuple(Lapse(**lapse) for lapse in data["findings"])
+        return Feedback(**fields, lapses=lapses, objections=tuple(data["refused"]))
 
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:

@@ -15,7 +15,7 @@ from recompact.adaptation.acon_feedback import read_list
 from recompact.adaptation.acon_texts import segments, summaries
 from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
 from recompact.environments.protocol import Task
 from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import Trajectory
@@ -48,22 +48,13 @@ AIM = """\
 Rewrite both parts so that summaries become shorter and the runs still succeed: ask for less of what could be removed,
 leave what must be kept, and be shorter yourself where you can. Add no rule that the findings do not bear out."""
 
-_TEXT = {"type": "string"}
-
-
-def _items(*names: str) -> dict[str, Any]:
-    properties = dict.fromkeys(names, _TEXT)
-    item = {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
-    return {"type": "array", "items": item}
-
-
-SCHEMA = {
-    "title": "analysis",
-    "type": "object",
-    "properties": {"remove": _items("kind", "how"), "keep": _items("kind", "quote", "reason")},
-    "required": ["remove", "keep"],
-    "additionalProperties": False,
-}
+SCHEMA = object_schema(
+    {
+        "remove": list_schema(object_schema({"kind": TEXT, "how": TEXT})),
+        "keep": list_schema(object_schema({"kind": TEXT, "quote": TEXT, "reason": TEXT})),
+    },
+    title="analysis",
+)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, EvidenceText
 from recompact.adaptation.excerpts import head_and_tail
-from recompact.adaptation.optimizer import Optimizer, Weak, ask
+from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema
 from recompact.values.outcome import BoundaryId
 
 MECHANISMS = (
@@ -57,30 +57,13 @@ else), give no findings and say why in abstain; otherwise leave abstain empty.
 Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
 "abstain": ""}}"""
 
-_TEXT = {"type": "string"}
-SCHEMA = {
-    "title": "diagnosis",
-    "type": "object",
-    "properties": {
-        "findings": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "mechanism": {"type": "string", "enum": list(MECHANISMS)},
-                    "kind": _TEXT,
-                    "lines": {"type": "array", "items": _TEXT},
-                    "explanation": _TEXT,
-                },
-                "required": ["mechanism", "kind", "lines", "explanation"],
-                "additionalProperties": False,
-            },
-        },
-        "abstain": _TEXT,
-    },
-    "required": ["findings", "abstain"],
-    "additionalProperties": False,
+_FINDING = {
+    "mechanism": {**TEXT, "enum": list(MECHANISMS)},
+    "kind": TEXT,
+    "lines": list_schema(TEXT),
+    "explanation": TEXT,
 }
+SCHEMA = object_schema({"findings": list_schema(object_schema(_FINDING)), "abstain": TEXT}, title="diagnosis")
 
 
 @dataclass(frozen=True)
@@ -142,16 +125,15 @@ class Diagnosis:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnosis:
-        causes = tuple(Cause(**{**cause, "lines": tuple(cause.get("lines", ()))}) for cause in data["findings"])
         return Diagnosis(
             BoundaryId(data["unit"], data["index"]),
             data["channel"],
-            causes,
+            tuple(Cause(**{**cause, "lines": tuple(cause["lines"])}) for cause in data["findings"]),
             tuple(data["refused"]),
-            data.get("abstained", ""),
-            tuple(data.get("losses", ())),
-            data.get("cuts", 0),
-            data.get("left_out", 0),
+            data["abstained"],
+            tuple(data["losses"]),
+            data["cuts"],
+            data["left_out"],
         )
 
 

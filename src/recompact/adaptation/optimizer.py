@@ -28,6 +28,20 @@ PLAIN = (
 )
 
 
+TEXT = {"type": "string"}
+"""The JSON schema of a text."""
+
+
+def list_schema(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def object_schema(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """The JSON schema of an object with exactly these keys."""
+    closed = {"required": list(properties), "additionalProperties": False}
+    return {**more, "type": "object", "properties": properties, **closed}
+
+
 @dataclass(frozen=True)
 class Optimizer:
     """A model in the optimizer's role, with its decoding and how often it may be asked again."""

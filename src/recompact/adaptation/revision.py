@@ -14,7 +14,7 @@ from typing import Any
 
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.optimizer import Optimizer, Weak, ask
+from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.chat import assistant, user
@@ -70,20 +70,8 @@ GROUPS_SCHEMA = {
 
 def revision_schema(title: str, cites: str) -> dict[str, Any]:
     """A whole new template with the clauses that were added; `cites` names what each clause answers."""
-    text = {"type": "string"}
-    rule = {
-        "type": "object",
-        "properties": {"clause": text, "section": text, cites: {"type": "array", "items": text}},
-        "required": ["clause", "section", cites],
-        "additionalProperties": False,
-    }
-    return {
-        "title": title,
-        "type": "object",
-        "properties": {"rules": {"type": "array", "items": rule}, "first": text, "update": text},
-        "required": ["rules", "first", "update"],
-        "additionalProperties": False,
-    }
+    rule = object_schema({"clause": TEXT, "section": TEXT, cites: list_schema(TEXT)})
+    return object_schema({"rules": list_schema(rule), "first": TEXT, "update": TEXT}, title=title)
 
 
 SCHEMA = revision_schema("revision", "boundaries")

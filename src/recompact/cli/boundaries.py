@@ -10,7 +10,7 @@ import click
 from recompact.attribution.judgement import Verification, read_verdicts
 from recompact.attribution.legend import headline, legend_text
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
@@ -21,7 +21,7 @@ from recompact.values.texts import command_line, quantity
 
 @click.command(name="boundaries")
 @click.argument("run")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many to list at most.")
 @click.option("--all", "everything", is_flag=True, help="List all of them, including those without draws.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all of them as CSV.")

@@ -11,7 +11,7 @@ from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.records import boundary_named
 from recompact.attribution.verifiable import refuse_without_effects
 from recompact.cli.bisect import cause_json, print_cause
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import console, directory_option, json_option, print_json
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -23,7 +23,7 @@ from recompact.values.texts import command_line
 @click.command(name="boundary")
 @click.argument("run")
 @click.argument("id")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--full", is_flag=True, help="Show long texts in full.")
 @click.option("--cause", "only_cause", is_flag=True, help="Show only what would have saved it, as `bisect` found it.")
 @json_option

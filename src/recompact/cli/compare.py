@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import FORMATS, by_option, json_option, print_claims, print_json, print_tables, say
+from recompact.cli.console import (
+    FORMATS,
+    by_option,
+    directory_option,
+    json_option,
+    print_claims,
+    print_json,
+    print_tables,
+    say,
+)
 from recompact.cli.evaluate import check_against, one_evaluation_by, print_by_model, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm
@@ -23,7 +32,7 @@ from recompact.values.tables import Format
 
 @click.command(name="compare")
 @click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM | RUN RUN...")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--runs", type=click.IntRange(min=1), help="Only the first N runs (default: all that both have).")
 @click.option("--against", help="With RUN alone: the arm that the others are measured against (default: prompting).")
 @by_option

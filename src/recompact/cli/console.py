@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -40,6 +41,16 @@ by_option = click.option(
     "by",
     multiple=True,
     help="Break results down by budget, model (of several evaluations) or a group such as difficulty. Repeatable.",
+)
+
+
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="The directory of the runs.",
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import directory_option, json_option, print_json, say
 from recompact.values.texts import command_line, quantity
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PAPER_TABLE = (133, 198, 214, 298, 200, 204)
 
 @click.command(name="controls")
 @click.argument("run", required=False)
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--without", help="A run of the same tasks without compaction, for the identity check.")
 @click.option("--rollouts", is_flag=True, help="Print what halving takes for the boundaries of the paper's cost table.")
 @json_option

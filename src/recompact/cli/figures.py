@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import directory_option, json_option, print_json, say
 from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
@@ -33,7 +33,7 @@ from recompact.values.outputs import check_directory
 @click.option(
     "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; a CSV is always written."
 )
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @json_option
 def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_json: bool) -> None:
     """Draw the figures of runs: arms, budgets and tokens of evaluations, boundaries of verified runs.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import console, directory_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import this_command
 from recompact.values.texts import quantity
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, help="Draws of each condition.")
 @click.option("--summaries", is_flag=True, help="Print every summary too.")
 @run_option("the config's file name, where a CONFIG is given", "name")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @json_option
 def command(
     run: str,

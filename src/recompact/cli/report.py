@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import directory_option, json_option, print_json, say
 from recompact.cli.progress import waiting
 from recompact.presentation.report.content.report import read_report
 from recompact.presentation.report.html.page import render
@@ -18,7 +18,7 @@ from recompact.values.outputs import check_page, write_page
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN...]")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option(
     "--prompt",
     nargs=2,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
 from recompact.engine.store.runs import SUFFIX, Overview, overview
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -16,7 +16,7 @@ from recompact.values.tables import Column, Number, Row, Table, columns
 
 
 @click.command(name="runs")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @json_option
 def command(directory: Path, as_json: bool) -> None:
     """List the runs in a directory: when, how far, with which models, at what cost."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json, print_tables, say
+from recompact.cli.console import console, directory_option, json_option, print_json, print_tables, say
 from recompact.cli.progress import open_bar
 from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_suite
@@ -45,7 +45,7 @@ from recompact.values.trajectory import Trajectory
 @click.argument("task", required=False)
 @click.option("--arm", help="In an evaluation: the arm whose trajectory is wanted, such as pair/history.")
 @click.option("--run", "number", type=click.IntRange(min=1), help="In an evaluation: which of the arm's runs, from 1.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--full", is_flag=True, help="Show long texts in full.")
 @click.option("--behaviour", is_flag=True, help="What agents did after compactions, and what the summaries kept.")
 @json_option

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.attribution.registry import allocation_names
-from recompact.cli.console import json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.forecasts import dry_run_option, print_forecast
 from recompact.cli.running import skip_option, this_command
 from recompact.values.texts import command_line, quantity
@@ -30,7 +30,7 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.command(name="verify")
 @click.argument("run", metavar="RUN|CONFIG")
 @run_option("the config's file name, where a CONFIG is given", "name")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--allocation", help=f"How draws are spent: {allocation_names()}.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
 @click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import directory_option, json_option, print_json, say
 
 
 @click.command(name="view")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback (default: any free one).")
 @click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open a browser.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after this many seconds.")

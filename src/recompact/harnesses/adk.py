@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -20,10 +20,14 @@ def export(template: Template, budget: int) -> Export:
             \"\"\"For App(events_compaction_config=EventsCompactionConfig(summarizer=summarizer(llm), …)).\"\"\"
             return LlmEventSummarizer(llm=llm, prompt_template=PROMPT_TEMPLATE)
     """
-    imports = "from google.adk.apps.llm_event_summarizer import LlmEventSummarizer"
-    module = python_module(template, "Google ADK", imports, {"PROMPT_TEMPLATE": prompt.text}, code)
-    return Export(
-        (ExportFile("recompact_adk.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="Google ADK",
+        module="recompact_adk",
+        imports="from google.adk.apps.llm_event_summarizer import LlmEventSummarizer",
+        texts={"PROMPT_TEMPLATE": prompt.text},
+        code=code,
         steps=(
             "put recompact_adk.py beside your app, and use it: App(…, events_compaction_config="
             "EventsCompactionConfig(summarizer=summarizer(llm), token_threshold=…, event_retention_size=…))",
@@ -34,7 +38,6 @@ def export(template: Template, budget: int) -> Export:
             " {conversation_history} is not",
             "arguments and responses of tools are cut to 2,000 characters before any prompt sees them",
         ),
-        losses=prompt.losses,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.export import Export
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -21,17 +21,20 @@ def export(template: Template, budget: int) -> Export:
             options.setdefault("max_summary_input_tokens", None)
             return SummarizationStrategy(client=client, prompt=PROMPT, **options)
     """
-    imports = "from agent_framework import SummarizationStrategy"
-    module = python_module(template, "Microsoft Agent Framework", imports, {"PROMPT": prompt.text}, code)
-    return Export(
-        (ExportFile("recompact_agent_framework.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="Microsoft Agent Framework",
+        module="recompact_agent_framework",
+        imports="from agent_framework import SummarizationStrategy",
+        texts={"PROMPT": prompt.text},
+        code=code,
         steps=("put recompact_agent_framework.py beside your code, and use summarization_strategy(client)",),
         checks=("the summarizing request has the prompt as its system message and the transcript as its user message",),
         traps=(
             "the transcript is cut to a token budget unless max_summary_input_tokens is None: the file sets it",
             "an empty summary is skipped without an error: the context then stays as it is",
         ),
-        losses=prompt.losses,
     )
 
 

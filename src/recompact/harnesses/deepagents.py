@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.langchain import TRIM
@@ -27,10 +27,14 @@ def export(template: Template, budget: int) -> Export:
                 trim_tokens_to_summarize=None,  # the default is the last 4,000 tokens of what is dropped
             )
     """
-    imports = "from deepagents.middleware.summarization import SummarizationMiddleware"
-    module = python_module(template, "deepagents", imports, {"SUMMARY_PROMPT": prompt.text}, code)
-    return Export(
-        (ExportFile("recompact_deepagents.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="deepagents",
+        module="recompact_deepagents",
+        imports="from deepagents.middleware.summarization import SummarizationMiddleware",
+        texts={"SUMMARY_PROMPT": prompt.text},
+        code=code,
         steps=(
             "put recompact_deepagents.py beside your code, and pass its middleware:"
             " create_deep_agent(model=model, backend=backend, middleware=[summarization_middleware(model, backend)])",
@@ -42,7 +46,6 @@ def export(template: Template, budget: int) -> Export:
             TRIM,
             "the built-in prompt also explains media reference tags to the summarizer; this one does not",
         ),
-        losses=prompt.losses,
     )
 
 

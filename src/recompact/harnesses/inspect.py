@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -37,11 +37,15 @@ def export(template: Template, budget: int) -> Export:
             \"\"\"For react(compaction=…) or agent_bridge(compaction=…); threshold: share or tokens.\"\"\"
             return CompactionSummary(threshold=threshold, prompt=PROMPT, **options)
     """
-    imports = "from inspect_ai.model import CompactionSummary"
-    module = python_module(template, "Inspect", imports, {"PROMPT": prompt.text}, code)
     analysis = "<analysis>" in prompt.text
-    return Export(
-        (ExportFile("recompact_inspect.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="Inspect",
+        module="recompact_inspect",
+        imports="from inspect_ai.model import CompactionSummary",
+        texts={"PROMPT": prompt.text},
+        code=code,
         steps=(
             "put recompact_inspect.py beside your task, and use it: react(compaction=compaction())",
             "or, without the file: recompact.integrations.inspect.compaction_summary(template)",
@@ -58,7 +62,6 @@ def export(template: Template, budget: int) -> Export:
             if analysis
             else "the prompt has no <analysis>, so that the reply is kept whole",
         ),
-        losses=prompt.losses,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -35,10 +35,14 @@ def export(template: Template, budget: int) -> Export:
                 trim_tokens_to_summarize=None,  # the default is the last 4,000 tokens of what is dropped
             )
     """
-    imports = "from langchain.agents.middleware import SummarizationMiddleware"
-    module = python_module(template, "LangChain", imports, {"SUMMARY_PROMPT": prompt.text}, code)
-    return Export(
-        (ExportFile("recompact_langchain.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="LangChain",
+        module="recompact_langchain",
+        imports="from langchain.agents.middleware import SummarizationMiddleware",
+        texts={"SUMMARY_PROMPT": prompt.text},
+        code=code,
         steps=(
             "put recompact_langchain.py beside your code, and add its middleware:"
             ' create_agent(model, tools, middleware=[summarization_middleware(model, trigger=("tokens", 100_000))])',
@@ -53,7 +57,6 @@ def export(template: Template, budget: int) -> Export:
             TRIM,
             "middleware without a trigger never runs",
         ),
-        losses=prompt.losses,
     )
 
 

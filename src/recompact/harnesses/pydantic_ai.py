@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -28,11 +28,14 @@ def export(template: Template, budget: int) -> Export:
             \"\"\"For Agent(capabilities=[…]); options say when, and what is kept: max_fraction, keep_messages.\"\"\"
             return SummarizingCompaction(summary_prompt=SUMMARY_PROMPT, instructions=INSTRUCTIONS, **options)
     """
-    imports = "from pydantic_ai_harness.compaction import SummarizingCompaction"
-    texts = {"INSTRUCTIONS": template.system, "SUMMARY_PROMPT": prompt.text}
-    module = python_module(template, "pydantic-ai", imports, texts, code)
-    return Export(
-        (ExportFile("recompact_pydantic_ai.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="pydantic-ai",
+        module="recompact_pydantic_ai",
+        imports="from pydantic_ai_harness.compaction import SummarizingCompaction",
+        texts={"INSTRUCTIONS": template.system, "SUMMARY_PROMPT": prompt.text},
+        code=code,
         steps=(
             "put recompact_pydantic_ai.py beside your code, and use it:"
             " Agent(model, capabilities=[summarizing_compaction(max_fraction=0.8)])",
@@ -44,7 +47,6 @@ def export(template: Template, budget: int) -> Export:
             "what a tool returned is cut to 500 characters before any prompt sees it",
             "with an earlier summary, pydantic-ai-harness adds update instructions of its own below the prompt",
         ),
-        losses=prompt.losses,
     )
 
 

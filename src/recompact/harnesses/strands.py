@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.export import Export
+from recompact.harnesses.exporting.modules import python_export
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.constants import PromptConstants
@@ -20,17 +20,20 @@ def export(template: Template, budget: int) -> Export:
             \"\"\"For Agent(conversation_manager=…); options say when, and what is kept.\"\"\"
             return SummarizingConversationManager(summarization_system_prompt=SYSTEM_PROMPT, **options)
     """
-    imports = "from strands.agent.conversation_manager import SummarizingConversationManager"
-    module = python_module(template, "Strands", imports, {"SYSTEM_PROMPT": prompt.text}, code)
-    return Export(
-        (ExportFile("recompact_strands.py", module),),
+    return python_export(
+        template,
+        prompt,
+        title="Strands",
+        module="recompact_strands",
+        imports="from strands.agent.conversation_manager import SummarizingConversationManager",
+        texts={"SYSTEM_PROMPT": prompt.text},
+        code=code,
         steps=("put recompact_strands.py beside your code: Agent(conversation_manager=conversation_manager())",),
         checks=("the summarizing request has SYSTEM_PROMPT as its system prompt",),
         traps=(
             "it compacts when the window overflows, unless proactive_compression says earlier",
             "the last user turn of the request is fixed: only the system prompt is yours",
         ),
-        losses=prompt.losses,
     )
 
 

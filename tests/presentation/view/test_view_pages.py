@@ -207,7 +207,7 @@ def test_time_left_follows_from_the_plan_and_the_units(tmp_path: Path) -> None:
         standing = standing_of(store, live=True)
         assert standing is not None
         assert standing.seconds is None
-        assert standing.left.startswith("cannot be known")
+        assert standing.left.startswith("unknown")
         note_plan(store, total=5, units=units - 6)
         standing = standing_of(store, live=True)
         assert standing is not None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
+from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.literals import javascript_text, python_text
+from recompact.harnesses.exporting.prompt import Prompt
 from recompact.values.template import Template
 
 
@@ -19,6 +21,24 @@ def python_module(template: Template, title: str, imports: str, texts: Mapping[s
     constants = "\n".join(f"{name} = {python_text(text)}" for name, text in texts.items())
     head = f'"""Compaction in {title} with a template of Recompact\'s.\n\n{origin(template)}\n"""\n'
     return f"{head}\n{_dedent(imports)}\n{constants}\n\n\n{_dedent(code)}"
+
+
+def python_export(
+    template: Template,
+    prompt: Prompt,
+    *,
+    title: str,
+    module: str,
+    imports: str,
+    texts: Mapping[str, str],
+    code: str,
+    steps: tuple[str, ...],
+    checks: tuple[str, ...],
+    traps: tuple[str, ...],
+) -> Export:
+    """An export that is one Python module, for a library that takes the prompt as an argument."""
+    file = ExportFile(f"{module}.py", python_module(template, title, imports, texts, code))
+    return Export((file,), steps, checks, traps, prompt.losses)
 
 
 def javascript_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
