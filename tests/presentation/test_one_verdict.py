@@ -3,11 +3,13 @@ verdicts are stored in it or are worked out because it is still being verified."
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -24,10 +26,12 @@ from recompact.cli.boundaries import command as boundaries_command
 from recompact.cli.boundary import command as boundary_command
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.pages import TrajectoryQuery
+from recompact.engine.store.runs import continuation_rows
 from recompact.engine.store.store import Store
-from recompact.engine.store.verdicts import KINDS
+from recompact.engine.store.verdicts import KINDS, Reason
 from recompact.presentation.report.content.boundaries import boundary_table, exact_boundary_table
 from recompact.presentation.report.content.report import read_report
+from recompact.presentation.report.html.page import page_environment
 from recompact.presentation.view.case import case_page
 from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.run import run_page
@@ -92,8 +96,12 @@ def test_everybody_says_the_same_of_every_boundary(
         assert [view.id for view in retained_evidence(store)] == [id for id, kind in kinds.items() if kind == "harmful"]
         assert boundary_view(store, verification.verdicts[0].id).verdict == verification.verdicts[0]
     # JSON and the list of the terminal
-    told = CliRunner().invoke(boundaries_command, [str(path), "--json"], catch_exceptions=False)
-    assert _json_kinds(told.stdout) == {str(id): kind for id, kind in kinds.items()}
+    document = CliRunner().invoke(boundaries_command, [str(path), "--json"], catch_exceptions=False).stdout
+    assert _json_kinds(document) == {str(id): kind for id, kind in kinds.items()}
+    listing = CliRunner().invoke(boundaries_command, [str(path), "--all"], catch_exceptions=False).stdout
+    if verification.examined:  # without any effect there is nothing to list
+        symbols = dict(re.findall(r"^(\S+#\d+) (\S) ", listing, flags=re.MULTILINE))
+        assert symbols == {str(id): LEGEND[kind].symbol for id, kind in kinds.items()}
     for id, kind in list(kinds.items())[:2]:
         shown = CliRunner().invoke(boundary_command, [str(path), str(id)], catch_exceptions=False).stdout
         assert f"{LEGEND[kind].symbol} {LEGEND[kind].label}" in shown.splitlines()[0]
@@ -103,9 +111,25 @@ def test_everybody_says_the_same_of_every_boundary(
     _check_viewer(path, verification)
 
 
-def _json_kinds(text: str) -> dict[str, str]:
-    import json
+def test_random_runs_have_verdicts_of_every_kind(tmp_path: Path) -> None:
+    """What the property above is about occurs: chained, copied, left-out and helped boundaries, for every reason."""
+    reasons: set[str] = set()
+    copies = chained = 0
+    for seed in range(16):
+        allocation = ALLOCATIONS[seed % len(ALLOCATIONS)]
+        with make_run(tmp_path / f"{seed}.db", seed, allocation) as store:
+            for verdict in judge(store, VerifyConfig(allocation=allocation)).verdicts:
+                reasons.add(verdict.reason)
+                copies += verdict.copies
+                recorded = len(continuation_rows(store, verdict.id.unit, verdict.id.index))
+                chained += len(verdict.outcomes.pre) + len(verdict.outcomes.post) > recorded
+    assert {KINDS[reason] for reason in get_args(Reason) if reason in reasons} == set(LEGEND)
+    assert {"left out", "helped", "retained"} <= reasons
+    assert copies
+    assert chained
 
+
+def _json_kinds(text: str) -> dict[str, str]:
     rows = json.loads(text)["boundaries"]
     assert all(KINDS[row["reason"]] == row["verdict"] for row in rows)
     assert all(row["retained"] == (row["verdict"] == "harmful") for row in rows)
@@ -131,6 +155,8 @@ def _check_report(path: Path, verification: Verification) -> None:
     if run.timeline is not None:
         marks = {str(mark.id): mark.kind for track in run.timeline.tracks for mark in track.marks}
         assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
+        macros: Any = page_environment().get_template("timeline.html.jinja").module
+        assert marks_in(macros.timeline(run.timeline, "timeline", {})) == verification.kinds
     labels = {row[0]: row[-1] for row in boundary_table(verification).rows}
     assert labels == {str(verdict.id): LEGEND[verdict.kind].label for verdict in verification.examined}
     if verification.verdicts:
