@@ -29,13 +29,12 @@ def own_units(places: Sequence[str]) -> list[str]:
     return [f"select/{place}{template.hash[:16]}/t/0" for place in places for template in (ORIGINAL, PRUNED)]
 
 
-@pytest.mark.parametrize("proposed", [(PROPOSED.hash,), ()], ids=["recorded", "older record"])
 @pytest.mark.parametrize(
     "selecting",
     [own_units([""]), [*own_units(["race/", "confirm/"]), f"select/replay/{PROPOSED.hash[:16]}/collect/t#1/0"]],
     ids=["paper", "racing"],
 )
-def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str], proposed: tuple[str, ...]) -> None:
+def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str]) -> None:
     foreign = [f"select/{place}{OTHER.hash[:16]}/t/0" for place in ("", "race/", "confirm/", "replay/")]
     with Store.open(make_verified(tmp_path / "adapt-history.db")) as store:
         reply = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
@@ -43,7 +42,7 @@ def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str],
             store.journal(unit, 0, "agent", "m", "00" * 32, reply, 0.0)
         customer = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
         store.journal("collect/t", 1, "user", "m", "00" * 32, customer, 0.0)  # the benchmark's, not the agent's
-        for method, template, before in (("pair", PRUNED, proposed), ("facts", OTHER, ())):
+        for method, template, before in (("pair", PRUNED, (PROPOSED.hash,)), ("facts", OTHER, ())):
             write_adaptation(store, record(method, template, before))
     (row,) = cost_table(Setting(Config(suite=SuiteConfig(use="office")), tmp_path, scopes=("history",))).rows
     (tokens,) = [cell for cell in row if isinstance(cell, Number)]

@@ -116,7 +116,7 @@ def test_a_run_without_requests_says_that_it_has_no_lines(cited: CitedCase, tmp_
     assert "does not have the lines that it cites" in case
     assert "S2" in Page(case).text
     assert "line-S2" not in case
-    assert "kept only its digest" in calls
+    assert "only its digest" in calls
     assert "Exact prompt" not in calls
     assert "1 to 2 of 2" in run
     assert "time left" in runs

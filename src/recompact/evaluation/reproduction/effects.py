@@ -178,34 +178,23 @@ def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
     with Store.read(setting.path(Adaptations(scope, ()).name)) as store:
         records = read_adaptations(store)
         own = {hash[:16] for record in records if record.method == method.name for hash in record.templates}
-        others = {hash[:16] for record in records for hash in record.templates} - own
         begin = ("collect/", "continue/", *method.phases)
         tokens = sum(
             tokens
             for unit, tokens in tokens_by_unit(store, PAID).items()
-            if unit.startswith(begin) or _selects(unit, own, others)
+            if unit.startswith(begin) or _selects(unit, own)
         )
         return len(boundary_rows(store)), len(continuation_rows(store)), tokens
 
 
-def _selects(unit: str, own: Collection[str], others: Collection[str]) -> bool:
-    """Whether a unit was run to select from these templates, by either rule.
+def _selects(unit: str, own: Collection[str]) -> bool:
+    """Whether a unit was run to select from these templates, by either rule, or is a start that all of them share.
 
-    Replays are of candidates before clauses were dropped, which older records do not name: those of no other method.
-
-    >>> [_selects(unit, {"a"}, {"b"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
+    >>> [_selects(unit, {"a"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
     [True, True, False, False]
-    >>> _selects("select/replay/c/collect/t#1/0", {"a"}, {"b"}), _selects("select/replay/b/collect/t#1/0", {"a"}, {"b"})
-    (True, False)
     """
-    phase, _, rest = unit.partition("/")
-    place, _, named = rest.partition("/")
-    if phase == "select" and "shared" in (place, named.partition("/")[0]):
-        return True  # the start that all candidates share
-    if phase != "select" or place not in ("race", "confirm", "replay"):
-        return phase == "select" and place in own
-    hash = named.partition("/")[0]
-    return hash in own or (place == "replay" and hash not in others)
+    phase, *places = unit.split("/")[:3]
+    return phase == "select" and not {"shared", *own}.isdisjoint(places)
 
 
 def _complete(outcomes: Mapping[BoundaryId, Outcomes]) -> dict[BoundaryId, Outcomes]:

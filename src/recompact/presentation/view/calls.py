@@ -21,7 +21,7 @@ ADDED = 4  # last messages of a prompt, in a list
 LISTED = 50  # calls on a page
 WHOLE = 200_000  # characters of one message on the page of its call
 ALL = 1_000_000  # characters of all messages there
-NOT_KEPT = "This run does not have the request: an older version of Recompact kept only its digest."
+NOT_KEPT = "This run does not have the request, only its digest."
 
 
 @dataclass(frozen=True)

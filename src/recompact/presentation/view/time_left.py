@@ -57,8 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def standing_of(store: Store, live: bool) -> Standing | None:
-    """None where the file has no plan (an older version wrote none), or where a stopped run may have nothing left to
-    do."""
+    """None where the file has no plan yet, or where a stopped run may have nothing left to do."""
     plan = plan_of(store)
     if plan is None:
         return None
