@@ -237,10 +237,6 @@ def test_feedback_comes_back_from_json_as_it_was() -> None:
     assert data["refused"] == list(feedback.objections) != []
     assert not {"lapses", "objections"} & data.keys()  # each is recorded once
     assert Feedback.from_json(data) == feedback
-    older = {key: data[key] for key in ("task", "divergence", "findings", "remedies", "mechanism", "refused")}
-    back = Feedback.from_json(older)
-    assert (back.timeline, back.wasted, back.missed) == ((), (), ())
-    assert (back.reliability, back.cuts, back.left_out) == (None, 0, 0)
 
 
 def test_a_candidate_sees_findings_waste_and_remedies_without_quotes() -> None:

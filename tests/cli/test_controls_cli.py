@@ -40,7 +40,7 @@ def controls(runs: Path, *more: str) -> str:
 def test_it_says_how_many_draws_and_which_tasks_the_identity_rests_on(runs: Path) -> None:
     words = controls(runs, "--without", "plain")
     assert "Identity, 6 tasks, by the first draw of each arm, which every boundary has: J(C) - J(none) =" in words
-    assert "Not among them: 1 task where the environment broke a trajectory." in words
+    assert "Left out: 1 task where the environment broke a trajectory." in words
     assert "Spearman of H and B over boundaries, by the first draw of each arm, which every boundary has:" in words
     told = json.loads(controls(runs, "--without", "plain", "--json"))
     assert told["draws"] == 1
@@ -48,7 +48,7 @@ def test_it_says_how_many_draws_and_which_tasks_the_identity_rests_on(runs: Path
 
 
 def test_where_no_task_is_left_for_the_identity_it_says_why(runs: Path) -> None:
-    assert "Identity: there is no task to check it on in both runs, but for 1 task where the environment broke" in (
+    assert "Identity: no task can be checked in both runs, but for 1 task where the environment broke" in (
         controls(runs, "--without", "broken")
     )
     assert "Identity: needs the same tasks without compaction" in controls(runs)

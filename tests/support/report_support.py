@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
+from recompact.adaptation.diagnosis import Cause, Diagnosis
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
@@ -20,7 +21,7 @@ from recompact.evaluation.evaluate import PHASE, unit_of
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
 from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.outcome import ARMS
+from recompact.values.outcome import ARMS, BoundaryId
 from recompact.values.template import Template, default_template
 from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
@@ -162,16 +163,10 @@ def add_boundary(store: Store, text: str, draws: int = 2, steps: int = 12) -> No
             made = Trajectory(task, taken, (), "finished", score, Context(PREFIX), error=f"error {task}" * lost)
             name = continuation_unit(task, 1, arm, draw)
             write_continuation(store, name, unit, 1, arm, draw, made, seconds=0.0)
-    cause = {
-        "mechanism": "omitted state",
-        "kind": f"kind {text}",
-        "summary_quote": f"said {text}",
-        "segment_quote": f"seen {text}",
-        "explanation": f"because {text}",
-    }
-    found = {"boundary": f"{task}#1", "channel": "both", "findings": [cause, cause], "refused": []}
+    cause = Cause("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}")
+    diagnosis = Diagnosis(BoundaryId(unit, 1), "both", (cause, cause))
     with store.transaction():
-        store.finish(f"diagnose/{task}#1", "diagnosis", canonical({**found, "unit": unit, "index": 1}), 0.0)
+        store.finish(f"diagnose/{task}#1", "diagnosis", canonical(diagnosis.to_json()), 0.0)
 
 
 def note_adaptation(store: Store, candidate: Candidate, selection: Selection | None = None) -> None:

@@ -278,7 +278,7 @@ def test_compare_filters_tables_and_judges_nothing_that_was_chosen_by_outcome(ev
     assert sizes[:2] == [9, 8]
     assert sizes[2] == sizes[3] + sizes[4]
     for text in (differ, first, second):
-        assert "chosen by how they came out" in text
+        assert "You chose these tasks by their outcome" in text
         assert "What compaction costs" not in text
     assert "What compaction costs" in every
     assert '/run/mine/figures?outcome=differ"' in differ
@@ -324,7 +324,7 @@ def test_the_export_of_an_adapted_template_is_a_command(tmp_path: Path) -> None:
     ]
     place.rmdir()
     (text,) = pages(tmp_path, "run/mine/templates", harnesses=("pi", "codex"))
-    assert "no longer there" in text
+    assert "That directory is gone" in text
     assert "recompact export" not in text
 
 
