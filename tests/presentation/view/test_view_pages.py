@@ -283,7 +283,7 @@ def test_compare_filters_tables_and_judges_nothing_that_was_chosen_by_outcome(ev
     assert "What compaction costs" in every
     assert '/run/mine/figures?outcome=differ"' in differ
     odd = pages(evaluated, f"run/mine/compare?{urlencode({'group': SCRIPT, 'first': SCRIPT, 'outcome': SCRIPT})}")[0]
-    assert "chosen by how" not in odd
+    assert "by their outcome" not in odd
     assert SCRIPT not in odd.replace(SCRIPT.replace("<", "&lt;"), "")
 
 

@@ -216,7 +216,7 @@ def test_a_filter_is_exact(runs: Path) -> None:
 
     assert total(every) == total(successes) + total(failures)
     assert "office-3" in asyncio.run(look("task=OFFICE-3"))
-    assert "No trajectory like that" in asyncio.run(look("task=100%25_"))
+    assert "No trajectory matches" in asyncio.run(look("task=100%25_"))
 
 
 def test_runs_come_and_go(tmp_path: Path) -> None:
