@@ -271,7 +271,7 @@ def test_a_suite_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'suites.py:ready' takes no options"):
         load_suite("suites.py:ready", {"size": 1}, tmp_path)
     for name in ("nothing", "made"):
-        with pytest.raises(InputError, match="is no suite: it needs name, splits"):
+        with pytest.raises(InputError, match="is not a suite: it needs name, splits"):
             load_suite(f"suites.py:{name}", {"size": 0} if name == "made" else {}, tmp_path)
 
 
@@ -289,7 +289,7 @@ def test_a_model_gets_its_endpoint_only_where_it_asks_for_it(tmp_path: Path) -> 
     assert load_model("models.py:ready", {}, endpoint, tmp_path).name == "quiet"
     with pytest.raises(OptionError, match="did you mean 'volume'"):
         load_model("models.py:Echo", {"volumes": 3}, endpoint, tmp_path)
-    with pytest.raises(InputError, match="is no model: it needs `name`"):
+    with pytest.raises(InputError, match="is not a model: it needs `name`"):
         load_model("models.py:nothing", {}, endpoint, tmp_path)
 
 
@@ -316,7 +316,7 @@ def test_a_compressor_may_be_a_kind_an_object_or_a_class(tmp_path: Path) -> None
     assert isinstance(COMPRESSORS.find("prompted"), CompressorKind)
     with pytest.raises(InputError, match="gave Wrong, which has no `compress`"):
         built("compressors.py:Wrong")
-    with pytest.raises(InputError, match="is no compressor"):
+    with pytest.raises(InputError, match="is not a compressor"):
         built("compressors.py:nothing")
     with pytest.raises(OptionError, match="takes no options"):
         built("compressors.py:ready", share=1)
@@ -341,7 +341,7 @@ def test_a_method_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
         with pytest.raises(OptionError) as caught:
             load_method(name, options)
         assert said in str(caught.value)
-    with pytest.raises(InputError, match="is no method: it must be, or give"):
+    with pytest.raises(InputError, match="is not a method: it must be, or give"):
         load_method("methods.py:nothing", {}, tmp_path)
 
 

@@ -86,7 +86,8 @@ class Registry:
             return plugin
         value = build(plugin, options, **offered) if callable(plugin) else plugin
         if not isinstance(value, kind):
-            raise InputError(f"{self.kind} {name!r} is no {self.kind}: {needs}")
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise InputError(f"{self.kind} {name!r} is not {article} {self.kind}: {needs}")
         return value
 
     def _unknown(self, name: str) -> str:

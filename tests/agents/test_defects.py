@@ -25,7 +25,7 @@ GOOD = 'command = ["sh", "-c", "{task}"]\n'
         ('command = ["no-such-program", "{task}"]', "[agent] command: there is no program 'no-such-program'"),
         ('command = ["./agent.sh", "{task}"]', "[agent] command: AGENT is not executable"),
         ("command = []", "[agent] command is empty"),
-        (GOOD + 'mask = ["("]', "[agent] mask: '(' is no regular expression"),
+        (GOOD + 'mask = ["("]', "[agent] mask: '(' is not a regular expression"),
         (GOOD + 'ids = ["a"]', "[agent] ids: 'a' needs a group"),
         (GOOD + 'replace = {"a" = "\\\\9"}', "[agent] replace: '\\\\9' cannot replace what 'a' matches"),
         (GOOD + 'files = {"../x" = ""}', "[agent] files: '../x' is not the path of a file"),

@@ -70,7 +70,7 @@ def test_check_says_once_how_hosts_are_protected_and_when_a_run_needs_a_name(tmp
     lines = recompact("check", config).stdout.splitlines()
     protection = next(line for line in lines if line.startswith("isolation: ")).removeprefix("isolation: ")
     assert sum(protection in line for line in lines) == 1
-    assert any("'my config' is no name for a run: give one with --run" in line for line in lines)
+    assert any("'my config' is not a name for a run: give one with --run" in line for line in lines)
 
 
 def test_what_an_environment_prints_stays_out_of_the_document(tmp_path: Path, server: Server) -> None:

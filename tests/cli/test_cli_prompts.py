@@ -114,7 +114,7 @@ def test_lint_exit_codes(run: Run, tmp_path: Path) -> None:
     assert set(report["findings"][0]) == {"level", "file", "message", "fix"}
     code, out, err = run("lint", tmp_path / "nowhere")
     assert (code, out) == (2, "")
-    assert "is no template directory" in err
+    assert "is not a template directory" in err
 
 
 def test_diff_says_plainly_what_differs(run: Run, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_case_is_closed_from_the_command_line(tmp_path: Path) -> None:
         (("pocket-train-001#1",), "give --template NAME=DIRECTORY"),
         (("pocket-train-001#1", "--template", "mine"), "write NAME=DIRECTORY"),
         (("pocket-train-001#1", "--template", "a=HOME/mine", "--template", "a=HOME/mine"), "given twice"),
-        (("pocket-train-001#1", "--template", "a=HOME/nothing"), "is no template directory"),
+        (("pocket-train-001#1", "--template", "a=HOME/nothing"), "is not a template directory"),
         (("pocket-train-001#77", "--template", "a=HOME/mine"), "pocket-train-001#1"),
         (("pocket-train-099#1", "--template", "a=HOME/mine"), "has no boundary"),
     ],

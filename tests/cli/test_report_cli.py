@@ -101,10 +101,10 @@ def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixtur
             "runs/arms.db is not the name of a page: give --out a name that ends with .html",
         ),
         (("arms", "--out", "runs/arms.db/x.html"), "cannot be written"),
-        (("arms", "--prompt", "default", "nowhere"), "nowhere is no template directory"),
+        (("arms", "--prompt", "default", "nowhere"), "nowhere is not a template directory"),
         (("arms", "--prompt", "default"), "requires 2 arguments"),
         (("arms", "--top", "0"), "0 is not in the range"),
-        (("red & blue",), "is no name for a run"),
+        (("red & blue",), "is not a name for a run"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(home: Path, arguments: tuple[str, ...], said: str) -> None:

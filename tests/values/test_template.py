@@ -223,7 +223,7 @@ def test_a_bad_directory_is_refused_by_file(tmp_path: Path, file: str, content: 
 
 
 def test_no_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match="is no template directory"):
+    with pytest.raises(TemplateError, match="is not a template directory"):
         load(tmp_path / "nowhere")
 
 

@@ -75,7 +75,7 @@ def check_pattern(text: str, groups: int = 0) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"{text!r} is no regular expression: {error}") from None
+        raise InputError(f"{text!r} is not a regular expression: {error}") from None
     if pattern.groups < groups:
         raise InputError(f"{text!r} needs a group, in parentheses, around the name that differs")
     return pattern

@@ -37,7 +37,7 @@ def compressor_kind(
             raise OptionError(f"compressor {name!r} takes no options", next(iter(options)))
         return plugin if isinstance(plugin, CompressorKind) else CompressorKind(lambda inputs: plugin)
     if not callable(plugin):
-        raise InputError(f"compressor {name!r} is no compressor: it needs `async def compress(context, budget)`")
+        raise InputError(f"compressor {name!r} is not a compressor: it needs `async def compress(context, budget)`")
 
     if (missing := getattr(plugin, "missing", None)) and (problem := missing()):
         raise InputError(f"compressor {name!r}: {problem}")

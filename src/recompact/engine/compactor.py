@@ -201,7 +201,7 @@ def _read(message: Any, place: int) -> _Read:
     role = _ROLES.get(str(fields.get("role")))
     if role is None:
         raise InputError(
-            f"messages[{place}] is no message: it must be a dict with a role, one of {', '.join(_ROLES)}, and content"
+            f"messages[{place}] is not a message: it must be a dict with content and a role, one of {', '.join(_ROLES)}"
         )
     blocks = fields.get("content")
     calls = [*_openai_calls(fields), *_anthropic_calls(blocks)]

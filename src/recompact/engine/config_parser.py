@@ -160,7 +160,7 @@ def _contradictions(config: Config, data: Mapping[str, Any]) -> Iterator[tuple[P
     if compressor.rendering == "appended" and compressor.scope != "prefix":
         yield ("compressor", "rendering"), ' = "appended" shows the prefix: set scope = "prefix"'
     if agent.profile not in (None, *PROFILES):
-        yield ("agent", "profile"), f" = {agent.profile!r} is none of {', '.join(PROFILES)}"
+        yield ("agent", "profile"), f" = {agent.profile!r} is not one of {', '.join(PROFILES)}"
     if not agent.command and "command" in data.get("agent", {}):
         yield ("agent", "command"), " is empty: name the program and its arguments, or leave the key out"
     texts = (*agent.command, *agent.variables.values(), *agent.files.values())

@@ -69,7 +69,7 @@ def gateway(
     the same answers as before, at no cost. `step_limit` is for one conversation.
     """
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
-        raise InputError(f"budget {budget!r} is no number of tokens: give a whole number from 1 on")
+        raise InputError(f"budget {budget!r} is not a number of tokens: give a whole number from 1 on")
     models = {"agent": model, "compressor": model if compressor is None else compressor}
     config = Config(
         suite=SuiteConfig(use=NAME),

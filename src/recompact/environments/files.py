@@ -85,7 +85,7 @@ class Files:
             with self._located(name) as (above, last), os.fdopen(os.open(last, FILE, dir_fd=above), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    raise ActionError(f"{name} is no regular file")
+                    raise ActionError(f"{name} is not a regular file")
                 if status.st_size > limit:
                     raise ActionError(f"the file {name} is larger than {limit:,} bytes")
                 return file.read(limit)
@@ -104,7 +104,7 @@ class Files:
                 os.fdopen(os.open(last, _NEW, 0o644, dir_fd=above), "wb") as file,
             ):
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise ActionError(f"{name} is no regular file")
+                    raise ActionError(f"{name} is not a regular file")
                 file.truncate()
                 file.write(data)
         except OSError as error:

@@ -60,7 +60,7 @@ class HostClient:
                 await self._send(self._process, verb, await self._answer(verb, message))
                 continue
             if message.get("number") != self._number or not message.keys() & {"ok", "error"}:
-                raise await self._end_malformed(verb, "an answer that nobody had asked for")
+                raise await self._end_malformed(verb, "an answer that was not asked for")
             self._waiting = False
             if "error" not in message:
                 return message["ok"]
@@ -145,7 +145,7 @@ class HostClient:
             role = shape_name(message["ask"], "a role")
             request = shape_request(request_from_json(message["request"]))
         except (WrongShape, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise await self._end_malformed(verb, "a call for a model that is none") from None
+            raise await self._end_malformed(verb, "a malformed call for a model") from None
         if self._ask is None:
             return {"failure": f"no model is configured for the role {role!r}: set [suite.models]"}
         try:

@@ -27,7 +27,7 @@ def test_anything_else_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["../x.jsonl", "/etc/passwd", "a.py", "a/b.json", ""])
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
-    with pytest.raises(Unusable, match="is no file of the apps' state"):
+    with pytest.raises(Unusable, match="is not a file of the apps' state"):
         unpack(pack({name: ""}))
 
 

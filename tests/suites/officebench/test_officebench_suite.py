@@ -58,7 +58,7 @@ def test_it_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         ({"tasks": "."}, "no OfficeBench task tree: it has no tasks, split_train.jsonl, split_test.jsonl"),
-        ({"tasks": str(OFFICEBENCH), "actions": "songs"}, "actions = 'songs' is none of tool, text"),
+        ({"tasks": str(OFFICEBENCH), "actions": "songs"}, "actions = 'songs' is not one of tool, text"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, Any], message: str, tmp_path: Path) -> None:

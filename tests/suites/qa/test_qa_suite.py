@@ -156,7 +156,7 @@ def test_a_directory_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     corpus = Path(written(tmp_path)["corpus"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").write_text("dear")
-    with pytest.raises(InputError, match="mine is there and is no index of ours"):
+    with pytest.raises(InputError, match="mine is there and is not an index of ours"):
         Bm25Retriever(corpus, tmp_path / "mine").search("x", 3)
     assert (tmp_path / "mine" / "letter").read_text() == "dear"
 
@@ -177,7 +177,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ({"corpus": None}, "set corpus in .* or retriever to the address"),
         ({"corpus": "nowhere.jsonl"}, "corpus nowhere.jsonl cannot be read"),
         ({"retriever": "http://127.0.0.1:9"}, "give one of them"),
-        ({"corpus": None, "retriever": "127.0.0.1"}, "is no address"),
+        ({"corpus": None, "retriever": "127.0.0.1"}, "is not an address"),
     ],
 )
 def test_what_is_missing_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

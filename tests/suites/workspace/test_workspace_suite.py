@@ -270,7 +270,7 @@ def test_a_commit_is_a_task(tmp_path: Path, repo: Path) -> None:
 def test_a_commit_that_is_not_there_leaves_nothing(tmp_path: Path, repo: Path) -> None:
     with pytest.raises(InputError, match="git says"):
         add_repository(tmp_path / "t", "x", repo=str(repo), commit="nope", instruction="i", check="true")
-    with pytest.raises(InputError, match="is no name for a task"):
+    with pytest.raises(InputError, match="is not a name for a task"):
         add_repository(tmp_path / "t", "../x", repo=str(repo), commit="HEAD", instruction="i", check="true")
     assert list((tmp_path / "t").iterdir()) == []
 

@@ -228,7 +228,7 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
             " what was recorded so far is kept"
         )
     if "not a database" in text or "malformed" in text:
-        return StoreError(f"{path} is no run file or is damaged ({text}): choose another --run")
+        return StoreError(f"{path} is not a run file or is damaged ({text}): choose another --run")
     if "locked" in text:
         return StoreError(f"{path} is locked by another program ({text}): close it and try again")
     if "readonly" in text or "unable to open" in text:

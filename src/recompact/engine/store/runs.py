@@ -70,7 +70,7 @@ def run_path(name: str, directory: Path) -> Path:
 def named_run_path(name: str, directory: Path) -> Path:
     """The file of a run that is given by name alone, as --run does."""
     if not re.fullmatch(r"[\w.@+-]+", name):
-        raise InputError(f"{name!r} is no name for a run: give one with --run, of letters, digits, and . _ - + @")
+        raise InputError(f"{name!r} is not a name for a run: give one with --run, of letters, digits, and . _ - + @")
     return directory / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
 
 

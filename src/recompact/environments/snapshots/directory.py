@@ -95,7 +95,7 @@ def unpack(data: bytes, root: Path) -> None:
                 empty_directory(root)
                 _write(tar, members, top)
     except tarfile.TarError as error:
-        raise SnapshotRefused(f"the snapshot of {root} is no readable archive: {error}") from error
+        raise SnapshotRefused(f"the snapshot of {root} is not a readable archive: {error}") from error
     except OSError as error:
         raise SnapshotRefused(f"{root} could not be restored: {error}") from error
 
@@ -103,7 +103,7 @@ def unpack(data: bytes, root: Path) -> None:
 def _check(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
     """Only names that stay inside, below directories of the archive itself: never through a link, never twice."""
     if not members or members[0].name != "." or not members[0].isdir():
-        raise SnapshotRefused("this is no snapshot of a directory: it does not begin with the directory itself")
+        raise SnapshotRefused("this is not a snapshot of a directory: it does not begin with the directory itself")
     folders, seen = {""}, set()
     for member in members[1:]:
         name = member.name

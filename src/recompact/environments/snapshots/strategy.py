@@ -27,7 +27,7 @@ def strategy_of(environment: Environment) -> Strategy:
         return STATE if hasattr(environment, "snapshot") else REPLAY
     if chosen not in get_args(Strategy):
         names = ", ".join(get_args(Strategy))
-        raise SnapshotRefused(f"the environment's snapshots = {chosen!r} is no strategy: choose one of {names}")
+        raise SnapshotRefused(f"the environment's snapshots = {chosen!r} is not a strategy: choose one of {names}")
     return chosen
 
 
@@ -52,7 +52,7 @@ def put_back(environment: Environment, strategy: str, data: bytes) -> None:
         raise SnapshotRefused(f"a snapshot of strategy {strategy!r} is not one that can be put back from its bytes")
     start = len(_MARK) + 8
     if not data.startswith(_MARK) or len(data) < start:
-        raise SnapshotRefused("this is no snapshot of a directory: its beginning is missing")
+        raise SnapshotRefused("this is not a snapshot of a directory: its beginning is missing")
     size = struct.unpack(">Q", data[len(_MARK) : start])[0]
     end = start if size == _NOTHING else start + size
     unpack(data[end:], _directory(environment))

@@ -44,5 +44,5 @@ def unpack(text: object) -> dict[str, str]:
         raise Unusable("it cannot be unpacked")
     for name, content in files.items():
         if not _FILE.fullmatch(name) or not isinstance(content, str):
-            raise Unusable(f"{name[:80]!r} is no file of the apps' state")
+            raise Unusable(f"{name[:80]!r} is not a file of the apps' state")
     return files

@@ -49,7 +49,7 @@ class Grader:
 
     def _judge(self, task: str, evidence: object) -> Score:
         if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
-            raise ValueError(f"{task[:80]!r} is no id of a task")
+            raise ValueError(f"{task[:80]!r} is not an id of a task")
         try:
             files = unpack(evidence)
         except Unusable as unusable:

@@ -55,7 +55,9 @@ class OfficeBenchSuite:
         if problem := missing():
             raise InputError(f"suite 'officebench': {problem}")
         if actions not in get_args(ActionForm):
-            raise InputError(f"suite 'officebench': actions = {actions!r} is none of {', '.join(get_args(ActionForm))}")
+            raise InputError(
+                f"suite 'officebench': actions = {actions!r} is not one of {', '.join(get_args(ActionForm))}"
+            )
         self._tree = TaskTree.at(tasks)
         limits = replace(CommandLimits(), seconds=float(shell_timeout))
         hidden = (self._tree.root, Path(__file__).resolve().parents[2])

@@ -96,7 +96,7 @@ class TaskTree:
         except FileNotFoundError:
             raise InputError(f"the split names subtask {template}/{number}, but {path} does not exist") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is no subtask: {type(error).__name__}: {error}") from None
+            raise InputError(f"{path} is not a subtask: {type(error).__name__}: {error}") from None
 
     def lay_out(self, template: str, directory: Path) -> None:
         """An untouched testbed of the template, as separate files: apps write in place."""

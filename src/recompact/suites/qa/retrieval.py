@@ -48,7 +48,7 @@ def as_passage(row: Any) -> Passage:
     Passage(title='Tarn', text='A mountain lake.')
     """
     if not isinstance(row, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     if isinstance(row.get("contents"), str):
         title, _, text = row["contents"].partition("\n")
         return Passage(title.strip().strip('"'), text.strip())
@@ -116,7 +116,7 @@ class Bm25Retriever:
 
         key = self._key()
         if self._place.exists() and self._made_of() is None:
-            raise InputError(f"{self._place} is there and is no index of ours: name another place as `index`")
+            raise InputError(f"{self._place} is there and is not an index of ours: name another place as `index`")
         offsets, texts = [], []
         for offset, passage in _rows(self._corpus):
             offsets.append(offset)
@@ -184,7 +184,7 @@ def _rows(corpus: Path) -> Iterator[tuple[int, Passage]]:
                     try:
                         yield offset, as_passage(json.loads(line))
                     except ValueError as error:
-                        raise InputError(f"{corpus}, line {number} is no passage: {error}") from None
+                        raise InputError(f"{corpus}, line {number} is not a passage: {error}") from None
                 offset += len(line)
     except OSError as error:
         raise InputError(f"the corpus {corpus} cannot be read: {error.strerror}") from None

@@ -95,7 +95,7 @@ def _retriever(
         raise OptionError("a corpus is searched here, a retriever elsewhere: give one of them", "retriever")
     if url:
         if not url.startswith(("http://", "https://")):
-            raise OptionError(f"{url!r} is no address: write it as in http://127.0.0.1:8000/retrieve", "retriever")
+            raise OptionError(f"{url!r} is not an address: write it as in http://127.0.0.1:8000/retrieve", "retriever")
         return HttpRetriever(url, timeout)
     place = corpus or os.environ.get(CORPUS_VARIABLE)
     if not place:

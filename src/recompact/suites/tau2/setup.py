@@ -32,7 +32,7 @@ def setup(request: SetupRequest, say: Say) -> None:
     python = request.python or first_usable([*filter(None, map(shutil.which, _PYTHONS)), sys.executable], say)
     checkout = request.source or _fetch_checkout(request.place / "checkout", _commit(python), say)
     if not (checkout / "src" / "tau2" / "domains" / "retail").is_dir():
-        raise SetupFailed(f"{checkout} is no checkout of tau2-bench: it has no src/tau2/domains/retail")
+        raise SetupFailed(f"{checkout} is not a checkout of tau2-bench: it has no src/tau2/domains/retail")
     make_venv(request.place / "venv", python, say)
     pip_install(python_in(request.place / "venv"), ["-e", str(checkout.resolve()), _CAPPED], say)
 

@@ -42,7 +42,7 @@ class Tau2RetailSuite:
         temperature: Annotated[float, Limit(ge=0)] | Literal["model"] = 0.0,
     ) -> None:
         if basis not in get_args(Basis):
-            raise InputError(f"suite {NAME!r}: basis = {basis!r} is none of {', '.join(get_args(Basis))}")
+            raise InputError(f"suite {NAME!r}: basis = {basis!r} is not one of {', '.join(get_args(Basis))}")
         if isinstance(temperature, str) and temperature != "model":
             raise InputError(f'suite {NAME!r}: temperature is a number or "model", not {temperature!r}')
         self._data, self._file = data, tasks

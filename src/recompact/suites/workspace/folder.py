@@ -139,7 +139,7 @@ def _check(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
     _check_names(data, tuple(each.name for each in fields(CheckSpec)), file, "check.")
     verdict = _text(data, "verdict", file, "exit")
     if verdict not in get_args(Verdict):
-        raise InputError(f"{file}: check.verdict = {verdict!r} is none of {', '.join(get_args(Verdict))}")
+        raise InputError(f"{file}: check.verdict = {verdict!r} is not one of {', '.join(get_args(Verdict))}")
     protected = data.get("protected", [])
     if not isinstance(protected, list) or not all(isinstance(each, str) for each in protected):
         raise InputError(f"{file}: check.protected must be a list of paths below {FILES}/")

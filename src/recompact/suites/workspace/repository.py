@@ -35,7 +35,7 @@ def add_repository(
     """Write a new task below `root`. Paths that the check names are protected in addition to those given: the agent may
     change them, and the check sees them as they were."""
     if not re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", id) or {".", ".."} & set(id.split("/")):
-        raise InputError(f"{id!r} is no name for a task: use letters, digits, and . _ - +")
+        raise InputError(f"{id!r} is not a name for a task: use letters, digits, and . _ - +")
     target = root / id
     if target.exists():
         raise InputError(f"{target} already exists: choose another name, or remove it")

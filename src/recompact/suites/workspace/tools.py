@@ -125,7 +125,7 @@ def _content(files: Files, name: str) -> str:
     try:
         return files.read(name).decode("utf-8")
     except UnicodeDecodeError:
-        raise ActionError(f"{name} is no text in UTF-8") from None
+        raise ActionError(f"{name} is not text in UTF-8") from None
 
 
 def _text(arguments: Arguments, key: str) -> str:

@@ -45,7 +45,7 @@ def read(directory: Path) -> Template:
     """
     if not directory.is_dir():
         raise TemplateError(
-            f"{directory} is no template directory: it must hold first.md and update.md; built in are"
+            f"{directory} is not a template directory: it must hold first.md and update.md; built in are"
             f" {', '.join(BUILT_IN)}"
         )
     texts = {part: _read(directory / f"{part}.md", required=part != "system") for part in PARTS}

@@ -84,7 +84,7 @@ def _power(base: Any, exponent: Any) -> Any:
         raise ValueError("the number would be too large")
     value = base**exponent
     if isinstance(value, complex):
-        raise ValueError("the root of a negative number is none")
+        raise ValueError("a negative number has no root")
     return _bound(value)
 
 

@@ -76,7 +76,7 @@ def index(arguments: Arguments, name: str) -> int:
     except ValueError:
         raise ActionError(f"{name} must be a whole number, not {str(value)[:80]!r}") from None
     if number < 1 or isinstance(value, bool):
-        raise ActionError(f"{name} counts from 1, so {str(value)[:80]} is none")
+        raise ActionError(f"{name} counts from 1, not from {str(value)[:80]}")
     return number
 
 
