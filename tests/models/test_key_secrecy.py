@@ -116,7 +116,7 @@ def test_no_connection(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("key", ["sk-two\nlines-secret", "sk-ümlaut-secret", "sk-tab\tsecret"])
 def test_a_key_that_no_header_can_carry(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_KEY", key)
-    with pytest.raises(InputError, match="key in PLANTED_KEY holds characters") as caught:
+    with pytest.raises(InputError, match="PLANTED_KEY") as caught:
         OpenAIModel(Endpoint("m", "http://127.0.0.1:1/v1", key_env="PLANTED_KEY"))
     assert "secret" not in str(caught.value)
 
@@ -131,7 +131,7 @@ def test_space_around_a_key_is_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_password_in_the_address_is_refused() -> None:
-    with pytest.raises(InputError, match="contains a user or password") as caught:
+    with pytest.raises(InputError, match="password") as caught:
         OpenAIModel(Endpoint("m", "https://me:secret@example.org/v1"))
     assert "secret" not in str(caught.value)
 
@@ -219,7 +219,7 @@ def test_a_401_that_quotes_part_of_a_key_is_not_quoted(quoted: str) -> None:
     failure = asyncio.run(run())
     assert quoted not in shown(failure)
     assert "Incorrect" not in str(failure)
-    assert "does not accept the key in PLANTED_KEY" in str(failure)
+    assert "key in PLANTED_KEY" in str(failure)
 
 
 PASTED = [
@@ -234,7 +234,7 @@ PASTED = [
 
 @pytest.mark.parametrize("pasted", PASTED)
 def test_a_key_in_the_place_of_its_variables_name_is_recognised_and_not_printed(pasted: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="key_env of model m: it must be the name") as caught:
+    with pytest.raises(InputError, match="key_env of model m:") as caught:
         OpenAIModel(Endpoint("m", "http://127.0.0.1:1/v1", key_env=pasted))
     assert not pasted or pasted not in str(caught.value)
     config = tmp_path / "c.toml"

@@ -10,6 +10,7 @@ import pytest
 from fakes import Scripted
 from hypothesis import given, strategies as st
 from progress_support import Heard
+from sentences import numbers_in
 
 from recompact.models.failures import (
     AuthenticationFailed,
@@ -138,7 +139,8 @@ async def test_a_day_of_retry_after_is_two_minutes(monkeypatch: pytest.MonkeyPat
     assert slept[0] == 120
     assert slept[1] < 10.5
     (note,) = [event[1] for event in heard.events if event[0] == "note"]  # ten seconds are nothing to speak of
-    assert "waits 120 s (rate limit; try 2 of 8 follows): slow down" in note
+    assert numbers_in(note) == ["120", "2", "8"]
+    assert "slow down" in note
 
 
 async def test_many_calls_that_wait_together_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +166,8 @@ async def test_a_wait_for_our_own_limit_is_shown_too(monkeypatch: pytest.MonkeyP
     model = Limited(Slow(0, tokens=1000), Limits(tokens_per_minute=600), Notices(heard))
     await model.reply(ASK)
     await model.reply(ASK)
-    assert ("note", "slow waits 99 s: its limit a minute is used up") in heard.events
+    (note,) = [event[1] for event in heard.events if event[0] == "note"]
+    assert note.startswith("slow waits 99 s")
 
 
 def test_prices_count_cached_input_apart() -> None:

@@ -84,7 +84,7 @@ def test_nobody_listens() -> None:
             async with client(url) as model:
                 await model.reply(HELLO)
 
-        with pytest.raises(failures.Unreachable, match="no connection to sim at 127"):
+        with pytest.raises(failures.Unreachable, match=r"sim at 127"):
             asyncio.run(run())
 
 
@@ -94,7 +94,7 @@ def test_a_model_that_is_not_there(api: str) -> None:
         async with serve({"a": Scripted(), "b": Scripted()}) as server, client(server, api=api) as model:
             await model.reply(HELLO)
 
-    with pytest.raises(failures.UnknownModel, match=r"127\.0\.0\.1:\d+ has no model sim: it offers a, b\."):
+    with pytest.raises(failures.UnknownModel, match=r"127\.0\.0\.1:\d+ .*\bsim\b.* a, b\."):
         asyncio.run(run())
 
 
@@ -115,10 +115,10 @@ def test_a_key_that_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K", "right")
     asyncio.run(run())
     monkeypatch.setenv("K", "wrong")
-    with pytest.raises(failures.AuthenticationFailed, match="does not accept the key in K"):
+    with pytest.raises(failures.AuthenticationFailed, match="key in K"):
         asyncio.run(run())
     monkeypatch.delenv("K")
-    with pytest.raises(failures.AuthenticationFailed, match="wants a key: set K"):
+    with pytest.raises(failures.AuthenticationFailed, match="set K"):
         asyncio.run(run())
 
 

@@ -206,7 +206,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_loopback(monkeypatch: pytes
 
 def test_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(InputError, match=r"model gpt needs a key for example\.org:443: set the variable MY_KEY"):
+    with pytest.raises(InputError, match=r"model gpt .*example\.org:443.* MY_KEY"):
         OpenAIModel(Endpoint("gpt", "https://example.org/v1", key_env="MY_KEY"))
     OpenAIModel(Endpoint("gpt", "http://127.0.0.1:18150/v1", key_env="MY_KEY"))
     OpenAIModel(Endpoint("gpt", "http://localhost:18150/v1", key_env="MY_KEY"))
@@ -214,7 +214,7 @@ def test_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(InputError, match="base_url of model m must be like"):
+    with pytest.raises(InputError, match="base_url of model m"):
         OpenAIModel(Endpoint("m", url))
 
 

@@ -197,8 +197,9 @@ async def test_a_failure_names_the_model_and_holds_no_key() -> None:
     request = Request((user("hello"),))
     with pytest.raises(BrokenModel) as broken:
         await Shaped(Own(RuntimeError("401 for sk-proj-abcdefgh12345678"))).reply(request)
-    assert str(broken.value) == "the model own raised RuntimeError: 401 for [key]"
-    with pytest.raises(MalformedReply, match="the model own returned str, not a recompact Reply"):
+    assert "own" in str(broken.value)
+    assert str(broken.value).endswith("RuntimeError: 401 for [key]")
+    with pytest.raises(MalformedReply, match=r"\bown\b.*\bstr\b"):
         await Shaped(Own("hello")).reply(request)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 
 from recompact.values.chat import (
     DEEPEST,
@@ -156,10 +157,11 @@ def test_what_is_wrong_with_arguments_is_said_with_the_tools_name() -> None:
             ToolCall("c", "look", arguments).parsed()
         return str(raised.value)
 
-    assert complaint("[1]") == "the arguments of look must be a JSON object, not list"
-    assert complaint("[" * 101) == "the arguments of look are nested more than 100 levels deep"
+    assert complaint("[1]").startswith("the arguments of look ")
+    assert complaint("[1]").endswith("list")
+    assert numbers_in(complaint("[" * 101)) == ["100"]
     assert complaint('{"a": 1' + "0" * 60 + "e400}").endswith(f"the number 1{'0' * 39} is out of range")
-    assert complaint('{"a": -Infinity}').endswith("-Infinity is not a number in JSON")
+    assert "-Infinity" in complaint('{"a": -Infinity}')
     assert ToolCall("c", "look", "").parsed() == {}
 
 

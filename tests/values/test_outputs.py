@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -56,9 +57,7 @@ def test_a_file_of_the_users_is_never_replaced_whatever_its_name(name: str, tmp_
     put(tmp_path / "r", "old")
     (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "r" / name).write_text("mine")
-    with pytest.raises(
-        InputError, match=f"holds {name}, which Recompact did not write: nothing was written; name another"
-    ):
+    with pytest.raises(InputError, match=f"{name}, .*nothing was written"):
         put(tmp_path / "r", "new")
     assert (tmp_path / "r" / name).read_text() == "mine"
 
@@ -66,9 +65,7 @@ def test_a_file_of_the_users_is_never_replaced_whatever_its_name(name: str, tmp_
 def test_what_was_changed_stays_and_the_way_out_is_named(tmp_path: Path) -> None:
     put(tmp_path / "r", "old")
     (tmp_path / "r" / "one.md").write_text("changed")
-    with pytest.raises(
-        InputError, match=r"one\.md was changed .*: nothing was written; name another .*, or move it away"
-    ):
+    with pytest.raises(InputError, match=r"one\.md .*nothing was written"):
         put(tmp_path / "r", "new")
     assert (tmp_path / "r" / "one.md").read_text() == "changed"
 
@@ -322,31 +319,29 @@ def test_a_page_is_written_over_an_earlier_one_of_ours(name: str, tmp_path: Path
     assert path.read_text(encoding="utf-8") == page + "!"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     path.write_text("x" * 4096 + page)  # it does not say so at its beginning
-    with pytest.raises(InputError, match="already exists and is not a page of Recompact's"):
+    with pytest.raises(InputError, match=re.escape(path.name)):
         outputs.write_page(path, page)
 
 
 def test_a_page_has_the_name_of_one(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not the name of a page: give --out a name that ends with"):
+    with pytest.raises(InputError, match=r"page\.txt .*--out"):
         outputs.write_page(tmp_path / "page.txt", "x")
 
 
 def test_a_file_may_be_written_where_nothing_or_ours_is(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.json"
     write_file(path, b"1", "a list", lambda path: False)
-    with pytest.raises(
-        InputError, match="is not a list of Recompact's: nothing was written; name another file with -o"
-    ):
+    with pytest.raises(InputError, match=r"a list .*nothing was written; .* -o"):
         write_file(path, b"2", "a list", lambda path: False, "-o")
     assert path.read_bytes() == b"1"
     write_file(path, b"2", "a list", lambda path: True)
     assert path.read_bytes() == b"2"
-    with pytest.raises(InputError, match="is a directory: nothing was written; name a file with --out"):
+    with pytest.raises(InputError, match=r"directory: nothing was written; .*--out"):
         write_file(tmp_path, b"2", "a list", lambda path: True)
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(InputError, match="is a symbolic link: nothing was written"):
+    with pytest.raises(InputError, match=r"symbolic link: nothing was written"):
         write_file(tmp_path / "link", b"3", "a list", lambda path: True)
-    with pytest.raises(InputError, match=r"cannot be written \(.+\): name another file with --out"):
+    with pytest.raises(InputError, match=r"below\.json .*--out"):
         write_file(path / "below.json", b"3", "a list", lambda path: True)
 
 
@@ -399,9 +394,9 @@ def test_a_file_that_cannot_be_put_in_its_place_leaves_nothing_beside(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(InputError, match=r"a.json cannot be written \(Permission denied\): name another file with"):
+    with pytest.raises(InputError, match=r"a\.json .*\(Permission denied\)"):
         write_file(tmp_path / "a.json", b"1", "a list", lambda path: True)
-    with pytest.raises(InputError, match=r"d cannot be written \(Permission denied\): name another place with -o"):
+    with pytest.raises(InputError, match=r"d .*\(Permission denied\).* -o"):
         add_files(tmp_path / "d", "tables", {"a.csv": b"1"}, "-o")
     monkeypatch.undo()
     assert [path.name for path in tmp_path.rglob("*")] == ["d"]

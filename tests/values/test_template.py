@@ -223,7 +223,7 @@ def test_a_bad_directory_is_refused_by_file(tmp_path: Path, file: str, content: 
 
 
 def test_no_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match="is not a template directory"):
+    with pytest.raises(TemplateError, match="nowhere"):
         load(tmp_path / "nowhere")
 
 
@@ -282,7 +282,7 @@ def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
     GOOD.save(tmp_path / "checkpoint")
     assert resolve("./checkpoint", tmp_path) == GOOD
     assert resolve("checkpoint", tmp_path) != GOOD
-    with pytest.raises(TemplateError, match="built in are default, checkpoint, structured"):
+    with pytest.raises(TemplateError, match="default, checkpoint, structured"):
         resolve("chekpoint", tmp_path)
 
 

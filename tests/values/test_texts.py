@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 
 from recompact.errors import InputError
 from recompact.values.progress import SILENT, Notices
@@ -116,7 +117,8 @@ def test_a_text_of_as_many_tokens_as_the_limit_is_whole(length: int, whole: bool
     shown, omitted = keep_ends(text, 100, characters)
     assert (shown == text, omitted) == (whole, 0 if whole else 1)
     if not whole:
-        assert shown == f"{text[:40]}\n[… about 1 tokens are left out here …]\n{text[-40:]}"
+        assert (shown.startswith(f"{text[:40]}\n"), shown.endswith(f"\n{text[-40:]}")) == (True, True)
+        assert numbers_in(shown[40:-40]) == ["1"]
 
 
 @given(st.integers(1, 400), st.integers(22, 120))
@@ -186,7 +188,7 @@ def test_four_characters_are_a_token(length: int, tokens: int) -> None:
 
 @pytest.mark.parametrize("name", ["", "bytes", "cl100", "o200k_base", "words"])
 def test_an_unknown_counter_is_refused_by_name(name: str) -> None:
-    with pytest.raises(InputError, match=f"unknown token counter '{name}': choose one of o200k, cl100k, characters"):
+    with pytest.raises(InputError, match=f"'{name}': .*o200k, cl100k, characters"):
         counter(name)
 
 
