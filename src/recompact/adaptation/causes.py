@@ -168,7 +168,7 @@ def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -
 async def find_tested(inputs: MethodInputs) -> Known:
     """The causes that interventions show; the compactions that cost success are searched first."""
     ids = [verdict.id for verdict in read_verdicts(inputs.records).retained]
-    return await _bisected(inputs, sorted(ids, key=lambda id: _loss(inputs, id) != "success"))
+    return await _bisect_all(inputs, sorted(ids, key=lambda id: _loss(inputs, id) != "success"))
 
 
 async def find_in_random(inputs: MethodInputs) -> Known:
@@ -176,10 +176,10 @@ async def find_in_random(inputs: MethodInputs) -> Known:
     verification = read_verdicts(inputs.records)
     ids = sorted(verdict.id for verdict in verification.examined)
     drawn = Random(f"random compactions/{inputs.seed}").sample(ids, len(verification.retained))
-    return await _bisected(inputs, drawn)
+    return await _bisect_all(inputs, drawn)
 
 
-async def _bisected(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Known:
+async def _bisect_all(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Known:
     causes = [cause for cause in await inputs.bisect(boundaries) if cause.known]
     trials = _trials(inputs.records)
     return [(cause, kinds_of(cause, _boundary(inputs, cause.boundary), trials(cause.boundary))) for cause in causes]
@@ -192,7 +192,7 @@ async def find_random_pieces(inputs: MethodInputs) -> Known:
         pieces = dropped_pieces(_boundary(inputs, verdict.id), inputs.count)
         if pieces:
             piece = CausePiece.of(Random(f"random cause/{verdict.id}").choice(pieces))
-            cause = _untested(verdict.id, _loss(inputs, verdict.id), piece)
+            cause = _assumed_cause(verdict.id, _loss(inputs, verdict.id), piece)
             known.append((cause, kinds_of(cause, _boundary(inputs, verdict.id), _trials(inputs.records)(verdict.id))))
     return known
 
@@ -200,10 +200,12 @@ async def find_random_pieces(inputs: MethodInputs) -> Known:
 async def find_suspected(inputs: MethodInputs) -> Known:
     """What the optimizer holds responsible: the kind of the first finding of each diagnosis."""
     diagnoses = [each for each in await diagnose_boundaries(inputs) if each.causes]
-    return [(_untested(each.id, _loss(inputs, each.id)), kinds_named(each.causes[0].kind)[:1]) for each in diagnoses]
+    return [
+        (_assumed_cause(each.id, _loss(inputs, each.id)), kinds_named(each.causes[0].kind)[:1]) for each in diagnoses
+    ]
 
 
-def _untested(id: BoundaryId, loss: Literal["success", "steps"], *pieces: CausePiece) -> Cause:
+def _assumed_cause(id: BoundaryId, loss: Literal["success", "steps"], *pieces: CausePiece) -> Cause:
     return Cause(id, "found", loss, 0, pieces, 0, 0)
 
 
@@ -324,7 +326,8 @@ def causes(
 ) -> Method:
     """The method with its options. `more_tasks` is how many further training tasks it may collect at most."""
     settings = Settings(evidence, contrast, weights, more_tasks, wording)
-    name = "causes" if evidence == "tested" else f"causes-{evidence.replace(' ', '-')}"
+    short = {"tested": "causes", "random pieces": "causes-random"}
+    name = short.get(evidence) or f"causes-{evidence.replace(' ', '-')}"
     bisects = evidence in ("tested", "random compactions")
     return Method(
         name,

@@ -39,7 +39,7 @@ class Files:
         those are made."""
         pending, links, last = self._parts(name, name)[::-1], 0, "."
         with contextlib.ExitStack() as stack:
-            chain = [self._opened(stack, self.root)]
+            chain = [self._open(stack, self.root)]
             while pending:
                 part = pending.pop()
                 if part == "..":
@@ -61,10 +61,10 @@ class Files:
                 if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(part, dir_fd=chain[-1])
-                chain.append(self._opened(stack, part, chain[-1]))
+                chain.append(self._open(stack, part, chain[-1]))
             yield chain[-1], last
 
-    def _opened(self, stack: contextlib.ExitStack, place: str | Path, above: int | None = None) -> int:
+    def _open(self, stack: contextlib.ExitStack, place: str | Path, above: int | None = None) -> int:
         handle = os.open(place, DIRECTORY, dir_fd=above)
         stack.callback(os.close, handle)
         return handle
@@ -114,7 +114,7 @@ class Files:
         """What lies directly in a directory, sorted; nothing if there is no such directory."""
         try:
             with self._located(directory) as (above, last), contextlib.ExitStack() as stack:
-                names = os.listdir(self._opened(stack, last, above))
+                names = os.listdir(self._open(stack, last, above))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

@@ -345,10 +345,11 @@ def test_a_truncated_file_is_a_sentence(cited: CitedCase, tmp_path: Path, share:
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Somebody writes to the run all the time."""
-    stop = Event()
+    stop, begun = Event(), Event()
 
     def write() -> None:
         with Store.open(path) as store:
+            begun.set()
             number = 0
             while not stop.wait(0.01):  # more would only make every page longer
                 add_boundary(store, f"fresh {number}")
@@ -357,6 +358,7 @@ def writing(path: Path) -> Iterator[None]:
 
     thread = Thread(target=write)
     thread.start()
+    begun.wait()
     try:
         yield
     finally:
