@@ -198,7 +198,7 @@ def test_the_allocation_can_be_given_on_the_command_line(home: Path) -> None:
     with Store.read(home / "runs" / "mine.db") as store:
         assert settings_of(store).allocation == "uniform:1"
     later = recompact("adapt", "mine.toml", "--until", "verify", cwd=home)
-    assert "verified by uniform:1" in later.stderr
+    assert "verification by uniform:1" in later.stderr
     assert "--allocation halving" in later.stderr
     with Store.read(home / "runs" / "mine.db") as store:
         assert settings_of(store).allocation == "uniform:1"

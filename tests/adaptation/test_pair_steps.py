@@ -136,7 +136,6 @@ def test_the_reasons_at_a_boundary_are_its_causes_or_its_abstention() -> None:
         "2": diagnosis("b", 0, abstained="chance").to_json(),
         "3": diagnosis("c", 0).to_json(),
     }
-    del records["1"]["abstained"]
     store = SimpleNamespace(finished=lambda kind: set(records) if kind == "k" else set(), result=records.__getitem__)
     assert reasons(cast(Any, store), "k") == {
         "a#1": (

@@ -56,9 +56,9 @@ def test_the_turn_that_a_compaction_fell_in(
 @pytest.mark.parametrize(
     ("calls", "since", "said"),
     [
-        (shells(7), None, "It fell in the middle of a turn, with no edit before it in the file."),
-        ([*shells(3), EDIT, *shells(4)], 4, "It fell in the middle of a turn, 4 calls after the last edit."),
-        ([*shells(3), EDIT], 0, "It fell in the middle of a turn, right after an edit."),
+        (shells(7), None, "It happened in the middle of a turn, with no edit before it in the file."),
+        ([*shells(3), EDIT, *shells(4)], 4, "It happened in the middle of a turn, 4 calls after the last edit."),
+        ([*shells(3), EDIT], 0, "It happened in the middle of a turn, right after an edit."),
     ],
 )
 def test_calls_since_the_last_edit(calls: Script, since: int | None, said: str, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_installing(run: Run, tmp_path: Path) -> None:
     [
         (["export", "mine", "--to", "claude"], "did you mean 'claude-code'?"),
         (["export", "mine", "--to", "os:path"], "must be a recompact.harnesses Harness"),
-        (["export", "nothing", "--to", "pi"], "is no template directory"),
+        (["export", "nothing", "--to", "pi"], "is not a template directory"),
         (["export", "--to", "pi"], "Name a template"),
         (["export", "mine", "--to", "pi", "--force"], "--force is for --install"),
         (["export", "mine", "--to", "pi", "--install", "--out", "x"], "give one of them"),

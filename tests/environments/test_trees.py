@@ -136,7 +136,7 @@ def test_pipes_and_sockets_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert Manifest(tmp_path).change().keys() == {"pipe", "socket"}
     with pytest.raises(SnapshotRefused):
         archive(tmp_path)
-    with pytest.raises(ActionError, match="no regular file"):
+    with pytest.raises(ActionError, match="not a regular file"):
         Files(tmp_path, "/workspace").read("pipe")
 
 

@@ -162,9 +162,9 @@ def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="given twice"):
         arms("none", "none")
     for text, said in (
-        ("pair", "none of fifo, llmlingua2, none, prompting"),
+        ("pair", "fifo, llmlingua2, none, prompting"),
         ("fifo=x", "an arm of its own"),
-        ("a b=x", "no arm"),
+        ("a b=x", "a b=x"),
         ("none@512", "so it has no budget"),
         ("pair=nowhere", "nowhere"),
     ):

@@ -136,7 +136,7 @@ def test_files(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 100 for path in written)
     sly = Figure("../../out", "t", "c", made[0].drawing)
     assert [path.parent for path in save([sly], tmp_path / "sly")] == [tmp_path / "sly"] * 2
-    with pytest.raises(InputError, match="no format of a figure: choose from svg, png, csv"):
+    with pytest.raises(InputError, match="choose from svg, png, csv"):
         save(made, tmp_path, ("pdf",))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):

@@ -211,7 +211,7 @@ async def test_snapshots_conform_in_a_host(tmp_path: Path) -> None:
         ('[check]\ncommand = "true"', "instruction must be a text and is missing"),
         ('instruction = "x"', "the table [check] with its command is missing"),
         ('instruction = "x"\nspilt = "a"\n[check]\ncommand = "true"', "did you mean 'split'?"),
-        ('instruction = "x"\n[check]\ncommand = "true"\nverdict = "maybe"', "none of exit, json"),
+        ('instruction = "x"\n[check]\ncommand = "true"\nverdict = "maybe"', "exit, json"),
         ('instruction = "x"\n[check]\ncommand = "true"\nprotected = ["../x"]', "not there below files/"),
         ('instruction = "x"\n[check]\ncommand = "true"\n[limits]\nseconds = -1', "a number above zero"),
         ("instruction = ", "cannot be read"),

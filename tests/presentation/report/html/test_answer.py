@@ -139,7 +139,7 @@ def test_what_rests_on_too_few_tasks_is_not_said() -> None:
     assert lost.comparison.of("acc").excludes_zero  # and yet
     assert (lost.verdict("acc"), lost.verdict("pass^3")) == ("few differ", "few differ")
     assert lost.changes[0].words == "Accuracy: 4 tasks that differ, too few to say."
-    assert cost_claim(lost).text == "4 of 100 tasks came out otherwise with compaction: too few to tell what it does."
+    assert cost_claim(lost).text == "4 of 100 tasks ended differently with compaction: too few to tell what it does."
     assert "interval −" in cost_claim(lost).numbers[0]
     assert gain_claim(lost).text.endswith("with the adapted prompt: too few to tell if it helps.")
     slow = of(arm("prompting", ["111"] * 19, steps=20), arm("none", ["111"] * 19, steps=10))
