@@ -156,7 +156,7 @@ def _enough(known: Known) -> bool:
 def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -> str:
     text = f"{quantity(known, 'cause')} at {quantity(evidence, 'harmful compaction')}."
     if added:
-        text += f" They were too few at first, so {quantity(added, 'more training task')} were collected and verified."
+        text += f" They were too few at first, so it collected and verified {quantity(added, 'more training task')}."
     if common := sorted(refused):
         text += f" No clause for {', '.join(common)}: harmless compactions lose that as often."
     return text
