@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from recompact.agents.settings import KEY, MODEL
-from recompact.agents.wire.formats import WireFormat, format_of
-from recompact.agents.wire.statuses import status_of
+from recompact.agents.wire.formats import WireFormat, format_of, status_of
 from recompact.errors import RecompactError
 from recompact.values.chat import Reply, Request
 

@@ -24,7 +24,7 @@ from recompact.agents.normalizer import Normalizer
 from recompact.agents.process import AgentDirectories, mount_points
 from recompact.agents.running import AgentCallbacks, Command, Launch, RunningAgent
 from recompact.agents.server import Exchange
-from recompact.agents.settings import HOME, SIDE_CALLS, TEMPORARY, WORKSPACE, AgentSettings
+from recompact.agents.settings import HOME, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.agents.threads import Thread, Threads
 from recompact.environments.protocol import (
     AsyncAsk,
@@ -37,6 +37,7 @@ from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.trees import TreeLimits, TreeRefused, in_thread, tree_excess
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
+from recompact.values.texts import quantity
 from recompact.values.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
@@ -48,6 +49,7 @@ SIDE = "side"
 _LOOK = 0.25  # seconds between two looks at what an agent uses
 _DISK_LOOK = 2.0
 _REPEATS = 20  # times that an agent may send the same request again
+_REFUSED = "the gateway refused a request"
 _REVIVALS = 2  # times that an agent that was killed is brought back
 
 _log = logging.getLogger(__name__)
@@ -205,24 +207,28 @@ class AgentEpisode:
         self._calls = 0
         self._sides = {}
         self._agent = await self._launch(
-            self._directories, self._task.text, AgentCallbacks(self._arrive, self._report_misuse)
+            self._directories,
+            self._task.text,
+            AgentCallbacks(self._arrive, self._report_misuse, self._note_refusal),
         )
         try:
             arrival = await self._arrival("its first request")
         except _OverfullError as error:
             raise self._failure(str(error)) from None
         if arrival is None:
-            raise self._failure("it ended before it asked its model for anything")
+            strangers = sum(times for change, times in self.changes.items() if change.startswith(_REFUSED))
+            keyless = f"; the gateway refused {quantity(strangers, 'request')} without its key" if strangers else ""
+            raise self._failure(f"it ended before it asked its model for anything{keyless}")
         self._pending = arrival
         self._first = tuple(self._steady_message(message) for message in arrival.request.messages)
 
     def _places(self, directories: AgentDirectories) -> Mapping[str, str]:
-        """Paths that an agent with its user's rights sees as they are, and that the model must not see change."""
+        """What an agent with its user's rights sees as it is, paths and its key, and the model must not see change."""
         if not self._settings.unsafe:
             return {}
         # Not /tmp itself: programs use the machine's own as well. First, since the other two may lie below /tmp/agent.
         own = {directories.temporary: f"{TEMPORARY}/agent", directories.workspace: WORKSPACE, directories.home: HOME}
-        return {str(place): steady for place, steady in own.items()}
+        return {str(place): steady for place, steady in own.items()} | {directories.key: STEADY_KEY}
 
     async def _stop(self) -> None:
         agent, self._agent = self._agent, None
@@ -359,6 +365,10 @@ class AgentEpisode:
 
     def _report_misuse(self, reason: str) -> None:
         self._arrivals.put_nowait(self._failure(reason))
+
+    def _note_refusal(self, reason: str) -> None:
+        """Whoever sent it may not be the agent, so it is counted and no more."""
+        self.changes[f"{_REFUSED}: {reason}"] += 1
 
     def _arrive(self, exchange: Exchange) -> Exchange:
         """Assign a request to its thread. The same one again gets the answer of the first."""

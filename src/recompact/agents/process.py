@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from recompact.agents import launcher
@@ -58,9 +59,10 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class AgentDirectories:
-    """The private directories of one episode, outside."""
+    """The private directories of one episode, outside, and the key to its gateway where others could reach that."""
 
     root: Path
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     @staticmethod
     def new() -> AgentDirectories:
@@ -103,7 +105,7 @@ def sandbox_for(settings: AgentSettings) -> str | None:
 
 
 class AgentProcess:
-    """A running agent. `listener` is the socket on which it will ask for its model."""
+    """A running agent. `listener` is the socket on which it will ask for its model, with `key` if it has one."""
 
     def __init__(
         self,
@@ -111,9 +113,10 @@ class AgentProcess:
         listener: socket.socket,
         settings: AgentSettings,
         group: ControlGroup,
+        key: str = "",
     ) -> None:
         self._process, self._settings, self._group = process, settings, group
-        self.listener = listener
+        self.listener, self.key = listener, key
         self.ended = asyncio.ensure_future(process.wait())
         self.printed, self.complained = b"", b""
         self._readers = [asyncio.ensure_future(self._read(name)) for name in ("stdout", "stderr")]
@@ -125,8 +128,9 @@ class AgentProcess:
             listener = socket.create_server(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             if settings.in_place is not None:
-                return await _in_place(settings, settings.in_place, listener, url)
-            places = Places(url, str(directories.home), str(directories.workspace))
+                places = Places(url, os.environ.get("HOME", "/"), str(settings.in_place), directories.key)
+                return await _in_place(settings, places, listener)
+            places = Places(url, str(directories.home), str(directories.workspace), directories.key)
         else:
             places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
         command = tuple(places.fill(part, task) for part in settings.command)
@@ -141,7 +145,7 @@ class AgentProcess:
             arguments += [found, *command[1:]]
             with new_group(settings.limits.processes).kept_on_success() as group:
                 process = await _spawn(group.entered(arguments), directories.workspace, variables)
-            return AgentProcess(process, listener, settings, group)
+            return AgentProcess(process, listener, settings, group, places.key)
         variables = variables_of(settings, places, task, TEMPORARY, path)
         return await _start_sandboxed(program, (found, *command[1:]), settings, directories, variables)
 
@@ -207,14 +211,13 @@ def _handle(pid: int) -> int | None:
     return None
 
 
-async def _in_place(settings: AgentSettings, directory: Path, listener: socket.socket, url: str) -> AgentProcess:
+async def _in_place(settings: AgentSettings, places: Places, listener: socket.socket) -> AgentProcess:
     """Start it as its user would, except for its model's address."""
-    places = Places(url, os.environ.get("HOME", "/"), str(directory))
     command = [places.fill(part, "") for part in settings.command]
     own = {name: places.fill(value, "") for name, value in settings.variables.items()}
     variables = {**os.environ, **server_variables(places), **own}
-    process = await _spawn([_program(command[0]), *command[1:]], directory, variables)
-    return AgentProcess(process, listener, settings, ControlGroup())
+    process = await _spawn([_program(command[0]), *command[1:]], Path(places.workspace), variables)
+    return AgentProcess(process, listener, settings, ControlGroup(), places.key)
 
 
 async def _start_sandboxed(

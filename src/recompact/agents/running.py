@@ -15,10 +15,12 @@ from recompact.agents.settings import AgentSettings
 @dataclass(frozen=True)
 class AgentCallbacks:
     """Who hears of what an agent does: `arrive` gets each exchange and may return an earlier one that this one
-    repeats; `misuse` gets the reason where an agent does what none may do."""
+    repeats; `misuse` gets the reason where an agent does what none may do, and `refuse` why a request is not taken for
+    the agent's."""
 
     arrive: Callable[[Exchange], Exchange]
     misuse: Callable[[str], None]
+    refuse: Callable[[str], None]
 
 
 class RunningAgent(Protocol):
@@ -79,7 +81,7 @@ class Command:
 
     async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> ServedAgent:
         process = await AgentProcess.start(self.settings, directories, task)
-        agent = ServedAgent(process, Gateway(callbacks.arrive, callbacks.misuse))
+        agent = ServedAgent(process, Gateway(callbacks.arrive, callbacks.misuse, callbacks.refuse, process.key))
         try:
             await agent.gateway.listen(process.listener)
         except BaseException:

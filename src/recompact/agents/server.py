@@ -18,6 +18,7 @@ from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage
+from recompact.values.loopback import foreign_origin, is_among, server_log
 from recompact.version import install_command
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
 """What agents are told a call has used: so little that none that goes by it compacts its history on its own."""
+_HOW = "send OPENAI_API_KEY or ANTHROPIC_API_KEY as the agent got it, or use OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,19 @@ class Exchange:
 
 class Gateway:
     """An HTTP server on a listening socket. `arrive` gets each exchange and may return an earlier one that
-    this one repeats; `misuse` gets the reason where an agent does what none may do."""
+    this one repeats; `misuse` gets the reason where an agent does what none may do. With a `key`, only requests that
+    carry it are taken for the agent's, and `refuse` gets the reason for all others."""
 
-    def __init__(self, arrive: Callable[[Exchange], Exchange], misuse: Callable[[str], None]) -> None:
-        self._arrive, self._misuse = arrive, misuse
+    def __init__(
+        self,
+        arrive: Callable[[Exchange], Exchange],
+        misuse: Callable[[str], None],
+        refuse: Callable[[str], None] = lambda reason: None,
+        key: str = "",
+    ) -> None:
+        self._arrive, self._misuse, self._refuse, self._key = arrive, misuse, refuse, key
         self._runner: web.AppRunner | None = None
-        self._open = 0
+        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._closing = asyncio.Event()
 
     async def listen(self, listener: socket.socket) -> None:
@@ -71,7 +80,7 @@ class Gateway:
             raise InputError(f"agents that are commands need aiohttp: {install_command('agents')}") from None
         app = web.Application(client_max_size=REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        self._runner = web.AppRunner(app, access_log=None, logger=server_log(), shutdown_timeout=0.5)
         await self._runner.setup()
         await web.SockSite(self._runner, listener).start()
 
@@ -82,21 +91,31 @@ class Gateway:
             self._runner = None
 
     async def _handle(self, http: web.Request) -> web.StreamResponse:
-        if self._open >= REQUESTS_AT_ONCE:
-            self._misuse(f"it sent more than {REQUESTS_AT_ONCE} requests at once")
-            return _refusal(429, "too many requests at once")
-        self._open += 1
-        try:
+        if reason := self._foreign(http):
+            self._refuse(reason)
+            return _refusal(403 if self._is_keyed(http) else 401, f"{reason}: {_HOW}")
+        async with self._room:
             return await self._answer(http)
-        finally:
-            self._open -= 1
+
+    def _foreign(self, http: web.Request) -> str:
+        """Why a request is not taken for the agent's, or nothing."""
+        if not self._key:  # nobody else reaches this gateway
+            return ""
+        assert http.transport is not None
+        port = http.transport.get_extra_info("sockname")[1]
+        return foreign_origin(http.headers, port) or ("" if self._is_keyed(http) else "it has no key, or a wrong one")
+
+    def _is_keyed(self, http: web.Request) -> bool:
+        """Whether a request has the key, wherever a wire format or our address puts it."""
+        bearer = http.headers.get("Authorization", "").removeprefix("Bearer ")
+        return is_among(self._key, (bearer, http.headers.get("x-api-key", ""), http.path.split("/")[1]))
 
     async def _answer(self, http: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         form = format_of(http.path) if http.method == "POST" else None
         if form is None:
-            return _other(http)
+            return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
             body = json.loads(await http.read())
             request = form.read(body)
@@ -151,18 +170,18 @@ def _write_reply(form: WireFormat, exchange: Exchange) -> dict[str, Any]:
     return form.write(MODEL, exchange.request, Reply(exchange.answer.result(), USAGE))
 
 
-def _other(http: web.Request) -> web.Response:
+def _other(method: str, path: str) -> web.Response:
     """What else harnesses ask: the list of models, a count of tokens, whether anybody is there."""
     from aiohttp import web
 
-    if http.path.endswith("/count_tokens"):
+    if path.endswith("/count_tokens"):
         return web.json_response({"input_tokens": USAGE.input})
-    if http.method == "GET" and http.path.rstrip("/").endswith("/models"):
+    if method == "GET" and path.rstrip("/").endswith("/models"):
         entry = {"id": MODEL, "object": "model", "type": "model", "created": 0, "owned_by": "recompact"}
         return web.json_response({"object": "list", "data": [entry], "has_more": False})
-    if http.method in ("GET", "HEAD") and http.path.rstrip("/") in ("", "/v1"):
+    if method in ("GET", "HEAD") and path.rstrip("/") in ("", "/v1"):
         return web.Response()
-    return _refusal(404, f"there is no {http.method} {http.path}")
+    return _refusal(404, f"there is no {method} {path}")
 
 
 def _refusal(status: int, text: str) -> web.Response:

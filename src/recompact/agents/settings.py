@@ -9,7 +9,10 @@ from pathlib import Path
 from recompact.environments.sandbox import HostLimits
 
 KEY = "recompact"
-"""The key that agents get: it opens nothing."""
+"""The key of sandboxed agents, whose gateway nobody else reaches: always the same, since requests may contain it."""
+
+STEADY_KEY = "recompact-key-of-this-episode"
+"""What models see in place of the key of an agent that is not sandboxed."""
 
 MODEL = "model"
 """The name by which agents know their model."""
@@ -19,7 +22,7 @@ HOME, WORKSPACE, TEMPORARY = "/home/agent", "/workspace", "/tmp"
 
 PORT = 8100  # of the gateway, in the agent's own network
 REQUEST_BYTES = 32 * 1024 * 1024
-REQUESTS_AT_ONCE = 32
+REQUESTS_AT_ONCE = 32  # others wait
 SIDE_CALLS = 1000  # calls of one episode that are not part of its main conversation
 IGNORED = (".git/index", ".git/logs", "__pycache__", "*.pyc", ".pytest_cache")
 """What differs from run to run in a workspace that is otherwise the same."""
@@ -47,16 +50,23 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class Places:
-    """The directories of one episode, as the agent sees them, and the address of its gateway."""
+    """The directories of one episode, as the agent sees them, and the address of its gateway with the key to it."""
 
     url: str
     home: str
     workspace: str
+    key: str = KEY
+
+    @property
+    def base(self) -> str:
+        """The address for agents that send a key of their own, or none: this one is part of it. Only for variables,
+        since anybody can read the arguments of a command."""
+        return self.url if self.key == KEY else f"{self.url}/{self.key}"
 
     def fill(self, text: str, task: str) -> str:
         values = {
             "{url}": self.url,
-            "{key}": KEY,
+            "{key}": self.key,
             "{model}": MODEL,
             "{home}": self.home,
             "{workspace}": self.workspace,
@@ -79,11 +89,11 @@ def variables_of(settings: AgentSettings, places: Places, task: str, temporary: 
 def server_variables(places: Places) -> dict[str, str]:
     """Where the libraries of providers look for their server, and for a key."""
     return {
-        "OPENAI_BASE_URL": f"{places.url}/v1",
-        "OPENAI_API_BASE": f"{places.url}/v1",
-        "OPENAI_API_KEY": KEY,
-        "ANTHROPIC_BASE_URL": places.url,
-        "ANTHROPIC_API_KEY": KEY,
+        "OPENAI_BASE_URL": f"{places.base}/v1",
+        "OPENAI_API_BASE": f"{places.base}/v1",
+        "OPENAI_API_KEY": places.key,
+        "ANTHROPIC_BASE_URL": places.base,
+        "ANTHROPIC_API_KEY": places.key,
         "NO_PROXY": "127.0.0.1,localhost",
     }
 

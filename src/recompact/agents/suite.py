@@ -1,9 +1,10 @@
-"""Tasks in workspaces, played by an agent that we do not own: a suite like any other to the steps above."""
+"""Tasks in workspaces, played by an agent that we do not own: a suite like any other to the steps above. Here is also
+the test of whether such an agent can be replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -12,8 +13,9 @@ from recompact.agents.episode import AgentEpisode, WorkspaceTask
 from recompact.agents.process import sandbox_for
 from recompact.agents.running import Launch
 from recompact.agents.settings import AgentSettings
-from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Suite, Task
+from recompact.environments.protocol import AsyncAsk, Behaviour, EnvironmentFailed, Literals, Suite, Task
 from recompact.errors import OptionError
+from recompact.values.texts import quantity
 from recompact.values.trajectory import Action
 
 
@@ -54,3 +56,47 @@ class AgentSuite:
 
     async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
         return None
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How a replay went. `masked` are pairs of texts, recorded and seen, that were the same only after masking."""
+
+    actions: int
+    masked: tuple[tuple[str, str], ...] = ()
+    difference: str = ""
+
+    def __str__(self) -> str:
+        if self.difference:
+            return f"the agent does not replay faithfully: {self.difference}"
+        lines = [
+            f"the agent replays faithfully: {quantity(self.actions, 'action')}, the same requests and the same"
+            " workspace"
+        ]
+        if self.masked:
+            lines[0] += f"; {quantity(len(self.masked), 'observation')} only after masking, such as"
+            lines += [f"  {before!r} and {now!r}" for before, now in self.masked[:5]]
+        return "\n".join(lines)
+
+
+async def fidelity(suite: AgentSuite, task: Task, actions: Sequence[Action], ask: AsyncAsk | None = None) -> Fidelity:
+    """Let an agent do the actions, then bring a second one to the same point."""
+    one, other = suite.episode(task, ask), suite.episode(task, ask)
+    count = 0
+    try:
+        await one.start()
+        for action in actions:
+            observation = await one.step(action)
+            count += 1
+            if observation.done:
+                break
+        snapshot = await one.snapshot()
+        other.expect(snapshot)
+        await other.start()
+        await other.restore(snapshot)
+    except EnvironmentFailed as failure:
+        return Fidelity(count, tuple(other.masked), str(failure))
+    finally:
+        await one.close()
+        await other.close()
+    return Fidelity(count, tuple(other.masked))

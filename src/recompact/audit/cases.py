@@ -1,17 +1,29 @@
-"""What is behind the measures of one compaction: the calls, commands and literals themselves."""
+"""What is behind the measures of one compaction: the calls, commands and literals themselves,
+and all that is known of it once its window is complete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from recompact.audit.call_effects import ASIDE, READING, CallEffect
-from recompact.audit.findings import Failure, Need, Refetch, Reread, Scene, ShownCall
-from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
+from recompact.audit.findings import AuditedCompaction, Failure, Need, Refetch, Reread, Scene, ShownCall
+from recompact.audit.measures import (
+    CHARACTERS_PER_TOKEN,
+    WIDE,
+    Horizon,
+    Point,
+    Scheme,
+    Step,
+    failed_again,
+    measure,
+    refetched_of,
+)
 from recompact.audit.noise import built_in_names
-from recompact.audit.shell import join_path
+from recompact.values.call_effects import ASIDE, READING, CallEffect
 from recompact.values.literals import Literal, contains, covers, holds, literals
 from recompact.values.session import CompactionEvent
+from recompact.values.shell import join_path
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
@@ -169,3 +181,87 @@ def scene(
     )
     summary = "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY]
     return Scene(before, summary, after, asked)
+
+
+@dataclass
+class PendingCompaction:
+    """A compaction whose window is still open."""
+
+    event: CompactionEvent
+    boundary: Horizon
+    ordinal: int
+    before: int | None
+    after: int | None
+    chars_before: int  # 0 where the file does not hold what was compacted
+    chars_after: int
+    dropped_calls: int
+    kept_calls: int
+    since_edit: int | None
+    reading_phase: bool
+    dropped: list[Text]
+    kept: list[Text]
+    known: dict[int, Step]
+    earlier_summary: str
+    tail: list[Step]
+    asked: str
+    folder: str  # that the session runs in
+    in_all: tuple[int, int]  # calls of any kind that were dropped and kept
+
+
+def settle(
+    pending: PendingCompaction, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]
+) -> AuditedCompaction:
+    """What a compaction and the calls after it show; `since` are the texts after it."""
+    boundary, event = pending.boundary, pending.event
+    window = steps[: WIDE.window]
+    points, measured = {}, {}
+    starts_turn = steps[0].starts_turn if steps else None
+    for scheme in schemes:
+        counted = [step for step in steps[: scheme.window] if step.effect.kind not in ASIDE]
+        measured[scheme.name] = len(counted)
+        if len(counted) >= scheme.least and pending.dropped_calls:
+            values = measure(steps[: scheme.window], boundary)
+            points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
+    before, after, estimated = _sizes(pending)
+    return AuditedCompaction(
+        pending.ordinal,
+        event.line,
+        event.kind,
+        event.trigger,
+        event.identity,
+        before,
+        after,
+        estimated,
+        len(event.summary) if event.summary is not None else None,
+        pending.dropped_calls,
+        pending.kept_calls,
+        len(steps),
+        starts_turn,
+        pending.since_edit,
+        pending.reading_phase,
+        points,
+        refetches(window, boundary, pending.known),
+        rereads(window, boundary, pending.known),
+        failures(window, boundary),
+        needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary, pending.folder),
+        scene(pending.tail, event, window, boundary, pending.asked),
+        event.summary is not None,
+        *pending.in_all,
+        measured,
+    )
+
+
+def _sizes(pending: PendingCompaction) -> tuple[int | None, int | None, bool]:
+    """Tokens before and after, and whether they are estimated. What the file does not tell is None.
+
+    A context that grew by being compacted was not all in the file; a summary that cannot be read has no known size.
+    """
+    if pending.before:
+        return pending.before, pending.after or None, False
+    before, after = pending.chars_before, pending.chars_after
+    readable = pending.event.summary is not None or pending.event.kind == "clearing"
+    return (
+        before // CHARACTERS_PER_TOKEN if before >= max(after, 1) else None,
+        after // CHARACTERS_PER_TOKEN if readable else None,
+        True,
+    )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.audit.measures import Point, Scheme
-from recompact.audit.shell import Range
 from recompact.values.literals import Literal
 from recompact.values.masking import safe_line
 from recompact.values.session import Standing, Tally
+from recompact.values.shell import Range
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recompact.audit.call_effects import ASIDE, READING, CallEffect
 from recompact.audit.noise import is_wrapper
-from recompact.audit.shell import END, Range
 from recompact.audit.visibility import Visible
+from recompact.values.call_effects import ASIDE, READING, CallEffect
+from recompact.values.shell import END, Range
 
 SHORTEST = 25  # characters of a line that is worth recognising
 LONGEST = 300  # characters of a line that are kept; of a longer one also a digest

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from recompact.audit.call_effects import ASIDE, READING, effect_of
-from recompact.audit.cases import Text
+from recompact.audit.cases import PendingCompaction, Text, settle
 from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step
+from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, far_enough, placebos
 from recompact.audit.noise import without_reminders
-from recompact.audit.pending import PendingCompaction, settle
-from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.visibility import Visible, intervals, visible_numbers
+from recompact.values.call_effects import ASIDE, READING, effect_of
 from recompact.values.session import (
     Call,
     CompactionEvent,

@@ -1,4 +1,6 @@
-"""What is measured after a boundary, the same at real and placebo ones.
+"""What is measured after a boundary, the same at real ones and at placebos: points of a session at which nothing was
+compacted, measured as if something had been. Agents read files twice without any compaction; what a compaction costs is
+what comes on top of that.
 
 Each measure is one function of the calls in the window and of what the boundary dropped; the table at the end is the
 only list of them.
@@ -6,12 +8,12 @@ only list of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.audit.call_effects import ASIDE, READING, CallEffect
 from recompact.audit.index import KnownFailure, RepeatedRead
 from recompact.audit.visibility import Visible
+from recompact.values.call_effects import ASIDE, READING, CallEffect
 
 PER = 10  # rates are per this many calls
 CHARACTERS_PER_TOKEN = 4  # about, where the harness does not count
@@ -194,3 +196,49 @@ class Point:
     dropped: int  # calls that it dropped
     starts_turn: bool
     calls: int = 0  # that count in the window; real ones only
+
+
+EVERY = 5  # calls from one candidate to the next
+MOST = 24  # points of one stretch between compactions; more would overlap and say nothing new
+RELATIVE_HISTORY = 0.4  # of the smallest real history dropped in the session
+
+
+def placebos(
+    steps: Sequence[Step],
+    visible_at: Callable[[int], Visible],
+    *,
+    earlier: Sequence[Step],
+    kept: int,
+    after_compaction: bool,
+    before_compaction: bool,
+    scheme: Scheme,
+) -> Iterator[Point]:
+    """The placebo points of one stretch between compactions.
+
+    `earlier` calls, from before the stretch, were still visible at its start; a placebo keeps as many of the latest
+    calls (`kept`) as the session's real compactions do.
+    """
+    first = scheme.guard if after_compaction else 0
+    last = len(steps) - (scheme.guard if before_compaction else scheme.window)
+    candidates: list[int] = []
+    for place in range(first, min(last + 1, len(steps)), EVERY):
+        while place > first and not steps[place].starts_batch:
+            place -= 1  # not between the calls of one response
+        if len(earlier) + place - kept >= scheme.history and place not in candidates[-1:]:
+            candidates.append(place)
+    thin = -(-len(candidates) // MOST) if candidates else 1
+    behind = [*earlier, *steps]
+    for place in candidates[::thin]:
+        number = steps[place].number
+        before = visible_at(number).until(number)
+        tail = behind[len(earlier) + place - kept].number if kept else number
+        after = before.since(tail).onwards(number)
+        window = steps[place : place + scheme.window]
+        values = measure(window, Horizon(number, before, after))
+        if values:
+            yield Point(values, len(earlier) + place - kept, steps[place].starts_turn)
+
+
+def far_enough(points: Sequence[Point], smallest: int) -> list[Point]:
+    """Points with enough history, relative to the least that a real compaction of the session dropped."""
+    return [point for point in points if point.dropped >= RELATIVE_HISTORY * smallest]

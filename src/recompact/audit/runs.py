@@ -10,7 +10,7 @@ from recompact.engine.store.records import stream_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.values.chat import Message
-from recompact.values.context import Turn
+from recompact.values.context import Turn, replaced_turns
 from recompact.values.session import Call, CompactionEvent, Event, Info, KeptKeys, Passage, Result
 from recompact.values.trajectory import Boundary
 
@@ -66,8 +66,10 @@ def _turn(turn: Turn, step: int) -> Iterator[Event]:
 
 
 def _compaction(unit: str, boundary: Boundary) -> CompactionEvent:
-    """The turns after the summary in POST are the latest turns of PRE, unchanged."""
-    kept = range(boundary.step - len(boundary.post.turns) + 1, boundary.step + 1)
+    """What POST has of the turns is the latest of PRE; a turn that was changed in its place is not kept."""
+    gone = set(replaced_turns(boundary.pre, boundary.post))
+    first = boundary.step - len(boundary.pre.turns) + 1
+    kept = [first + n for n in range(len(boundary.pre.turns)) if n not in gone]
     # A compressor that only drops writes no summary: "" is readable, and covers nothing.
     summary = boundary.post.summary.text if boundary.post.summary else ""
     return CompactionEvent(

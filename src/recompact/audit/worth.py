@@ -14,7 +14,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from recompact.audit.odds import OddsModel, Weight
 from recompact.values.stats import Estimate
 
 FILE = "worth.json"
@@ -48,9 +47,6 @@ class Worth:
     with_burden: Estimate | None
     auc: Estimate | None  # of harmful against harmless
     strata: tuple[Stratum, ...]
-    trained_on: int  # compactions of other tasks, from which the odds were learned
-    hazard_odds: OddsModel  # of H >= 0.5
-    burden_odds: OddsModel  # of B >= 5
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,17 +55,11 @@ class Worth:
     def from_json(data: Mapping[str, Any]) -> Worth:
         estimates = {key: _estimate(data[key]) for key in ("with_hazard", "with_burden", "auc")}
         strata = tuple(Stratum(**{**each, "harmful": _estimate(each["harmful"])}) for each in data["strata"])
-        odds = {key: _odds(data[key]) for key in ("hazard_odds", "burden_odds")}
-        return Worth(**{**data, **estimates, **odds, "strata": strata})
+        return Worth(**{**data, **estimates, "strata": strata})
 
 
 def _estimate(data: Mapping[str, float] | None) -> Estimate | None:
     return Estimate(**data) if data else None
-
-
-def _odds(data: Mapping[str, Any]) -> OddsModel:
-    weights = {name: Weight(**weight) for name, weight in (data["weights"] or {}).items()}
-    return OddsModel(data["shift"], weights)
 
 
 @cache

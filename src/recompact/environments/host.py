@@ -23,7 +23,13 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
 
 from recompact.environments.channel import Channel, TooLarge
 from recompact.environments.hooks import behaviours_of, literals_of
-from recompact.environments.host_lifetime import adopt_orphans, die_with_harness, die_with_parent, end_group
+from recompact.environments.host_lifetime import (
+    adopt_orphans,
+    die_with_harness,
+    die_with_parent,
+    end_group,
+    leave_keyring,
+)
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.shaping import (
@@ -110,7 +116,7 @@ class Host:
                 [m.role, m.content, [[c.id, c.name, c.arguments] for c in m.calls], m.call_id] for m in opening.prefix
             ]
             tools = [[tool.name, tool.description, dict(tool.parameters)] for tool in opening.tools]
-            return [prefix, tools, opening.text_actions]
+            return [prefix, tools, opening.text_actions, opening.judged_at_limit]
         if verb == "step":
             observation = shape_observation(environment.step(Action.from_json(message["action"])))
             return [observation.text, observation.done, observation.error]
@@ -174,6 +180,7 @@ def main() -> None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)  # a group that ends with the harness
     adopt_orphans()
+    leave_keyring()
     limit_use(limits)
     if not die_with_harness(args.lifeline):  # not both: with its parent it would die before its children are reached
         die_with_parent(args.parent)

@@ -1,18 +1,19 @@
 """How the harness talks to the host of one environment, which is started late and killed in time.
 
-A host that crashes, hangs, raises or sends something that is not a message fails its own episode and nothing else.
-Calls for a model go through the harness, so that they are journaled, limited and counted like all others.
+It keeps the end of what the host prints. A host that crashes, hangs, raises or sends something that is not a message
+fails its own episode and nothing else. Calls for a model go through the harness, so that they are journaled, limited
+and counted like all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from recompact.environments.async_channel import MalformedMessage
-from recompact.environments.host_log import HostLog
 from recompact.environments.host_process import HostProcess, HostSettings, start_host
 from recompact.environments.host_usage import PLACES, disk_excess, excess
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
@@ -20,6 +21,63 @@ from recompact.environments.shaping import WrongShape, shape_line, shape_name, s
 from recompact.environments.wire import request_from_json
 from recompact.errors import InputError
 from recompact.values.chat import Reply, Usage
+
+_TAIL = 4000  # bytes that are kept
+_BURST = 1 << 20  # bytes that are read at once; whoever prints more waits
+_PAUSE = 0.05  # seconds between two bursts
+
+
+class HostLog:
+    """The end of what a host prints. It is read slowly, so that a flood holds up nobody but the host itself."""
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._tail = b""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._burst = 0
+
+    def follow(self) -> None:
+        """Read it from now on, in the running loop."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._reading, self._read)
+
+    def _read(self) -> None:
+        part = self._part()
+        self._burst += len(part)
+        assert self._loop is not None
+        if self._burst > _BURST or not part:
+            self._loop.remove_reader(self._reading)
+            self._burst = 0
+            self._loop.call_later(_PAUSE, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.add_reader(self._reading, self._read)
+
+    def _part(self) -> bytes:
+        try:
+            part = os.read(self._reading, 1 << 16)
+        except BlockingIOError:
+            return b""
+        self._tail = (self._tail + part)[-_TAIL:]
+        return part
+
+    def last_line(self) -> str:
+        read = 0
+        while read < _BURST and (part := self._part()):
+            read += len(part)
+        lines = self._tail.decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def close(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._reading)
+        self._loop = None
+        os.close(self._reading)
+        os.close(self.writing)
+
 
 _CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
 _LOOK = 0.25  # seconds between two looks at what a host uses

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from recompact.environments.process_tree import proportional, resident
+from recompact.environments.process_tree import held_open, proportional, resident
 from recompact.environments.sandbox import HostLimits
 from recompact.environments.trees import tree_excess
 
@@ -22,7 +22,11 @@ def excess(pids: Sequence[int], limits: HostLimits) -> str:
     """What these processes use too much of, or nothing."""
     if len(pids) > limits.processes:
         return f"it had more than {limits.processes} processes ([suite.limits] processes)"
-    if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
+    memory, disk = held_open(pids)
+    if disk > limits.disk:
+        return f"it wrote more than {limits.disk:,} bytes to files that it removed and kept open ([suite.limits] disk)"
+    shared = sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory
+    if shared or memory > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
     return ""
 

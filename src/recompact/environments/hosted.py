@@ -230,11 +230,12 @@ async def grade(grader: HostedSuite, task: Task, evidence: Score) -> Score:
 
 def _opening(data: Any) -> Opening:
     """The JSON of an opening, taken apart; whether the parts are right is checked when they are shaped."""
-    prefix, tools, text_actions = fields_of(data, 3)
+    prefix, tools, text_actions, judged_at_limit = fields_of(data, 4)
     return Opening(
         tuple(_message(each) for each in _list(prefix)),
         tuple(ToolSpec(*fields_of(each, 3)) for each in _list(tools)),
         text_actions,
+        judged_at_limit=judged_at_limit,
     )
 
 

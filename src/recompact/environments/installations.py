@@ -1,4 +1,5 @@
-"""Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its hosts.
+"""Benchmarks that live in an interpreter of their own: where it is, what a suite asks of its hosts, and the steps of
+`recompact setup` that benchmarks share.
 
 Used in the harness. Nothing of a benchmark is imported here: its interpreter is asked.
 """
@@ -9,14 +10,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from recompact.environments.sandbox import SandboxMode
-from recompact.errors import InputError
+from recompact.errors import InputError, RecompactError
 
 HOME_VARIABLE = "RECOMPACT_HOME"
 _PATIENCE = 60  # seconds for an interpreter to say what it has
@@ -99,3 +100,65 @@ def locate(python: str, package: str) -> Path | None:
 def _last_line(text: str) -> str:
     lines: Sequence[str] = text.strip().splitlines()
     return lines[-1][:300] if lines else "it said nothing"
+
+
+Say = Callable[[str], None]
+_LAST = 400  # characters of what a program last said
+
+
+class SetupFailed(RecompactError):
+    """A step of a setup did not succeed; what was done before it stays and is reused."""
+
+
+@dataclass(frozen=True)
+class SetupRequest:
+    """What is to be set up where. `source` stands in for a download: a file or a directory that the user has."""
+
+    place: Path
+    python: str | None = None
+    source: Path | None = None
+
+
+def first_usable(candidates: Sequence[str], say: Say) -> str:
+    """The first of these interpreters that runs and can make virtual environments. A name on PATH may not: pyenv has
+    one for each version that it holds, and all but the chosen ones refuse to start."""
+    for python in candidates:
+        try:
+            run_step(python, [python, "-c", "import ensurepip, venv"], patience=60)
+            return python
+        except SetupFailed as failed:
+            say(f"{failed}; the next one is tried")
+    raise SetupFailed(f"no interpreter can be used, of {', '.join(candidates)}: name one with --python")
+
+
+def make_venv(place: Path, python: str, say: Say) -> Path:
+    """The interpreter of the virtual environment at this place, which is made if it is missing."""
+    interpreter = python_in(place)
+    if interpreter.exists():
+        say(f"{place} already exists")
+        return interpreter
+    say(f"making a virtual environment in {place} with {python}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    run_step("making the virtual environment", [python, "-m", "venv", str(place)])
+    return interpreter
+
+
+def pip_install(interpreter: Path, requirements: Sequence[str], say: Say) -> None:
+    say(f"installing {' '.join(requirements)} (some minutes and some hundred megabytes)")
+    command = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+    run_step("pip install", command, "is there a network, or an index that pip knows?")
+
+
+def run_step(what: str, command: Sequence[str], hint: str = "", patience: float = 3600) -> str:
+    """What a program printed. Raises SetupFailed with the end of its output where it fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=patience, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SetupFailed(f"{what} failed: {error}") from None
+    if done.returncode:
+        lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+        last = " / ".join(lines[-3:])[-_LAST:] or f"exit code {done.returncode}"
+        raise SetupFailed(f"{what} failed: {last}{f' ({hint})' if hint else ''}")
+    return done.stdout

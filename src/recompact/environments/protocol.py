@@ -34,6 +34,7 @@ class Opening:
     tools: tuple[ToolSpec, ...]
     text_actions: bool = False  # plain text is an action too (the agent talks to somebody)
     empty_actions: bool = False  # and so is no text at all: whoever is talked to decides what it means
+    judged_at_limit: bool = False  # what was done counts even if the agent ran out of steps before it said so
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import pathlib
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ TEXT_LIMIT: Final = 64 * 1024 * 1024
 """Characters in one text. What an agent sees of it is bounded by [run] observation_tokens."""
 
 _JSON_LIMIT = 4_000_000  # characters of one JSON value
+_DEPTH_LIMIT = 500  # how deep Python itself can go depends on its version, and runs are read by others
 _PAIRS_LIMIT = 20_000  # of a mapping that is no dict, and may never end
 _TASK_LIMIT = 200_000
 _MESSAGE_LIMIT = 10_000
@@ -54,7 +56,12 @@ def shape_opening(value: Any) -> Opening:
     tools = tuple(map(_tool, _list_items(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT)))
     if twice := _repeated_names(tool.name for tool in tools):
         raise WrongShape(f"each tool once was expected, but there are two tools {twice[0]!r}")
-    return Opening(tuple(map(_message, prefix)), tools, _flag(value.text_actions, "its text_actions"))
+    return Opening(
+        tuple(map(_message, prefix)),
+        tools,
+        _flag(value.text_actions, "its text_actions"),
+        judged_at_limit=_flag(value.judged_at_limit, "its judged_at_limit"),
+    )
 
 
 def shape_observation(value: Any) -> Observation:
@@ -184,11 +191,21 @@ def shape_json(value: Any, what: str, *, exact: bool = False) -> Any:
         text = json.dumps(value, default=refuse if exact else _plain, ensure_ascii=False)
         if len(text) > _JSON_LIMIT:
             raise WrongShape(f"at most {_JSON_LIMIT:,} characters of JSON were expected for {what}, not {len(text):,}")
+        if (depth := _nesting(text)) > _DEPTH_LIMIT:
+            raise WrongShape(f"JSON nested at most {_DEPTH_LIMIT} deep was expected for {what}, not {depth:,}")
         return json.loads(whole(text), parse_constant=str)
     except WrongShape:
         raise
     except Exception as error:  # a key that is no text, a cycle, nesting without end, or what its own code raises
         raise WrongShape(f"JSON was expected for {what}, but {error_text(error)}") from None
+
+
+def _nesting(text: str) -> int:
+    """How deep a JSON text is nested; 0 for one that has too few brackets to be worth a look."""
+    if text.count("[") + text.count("{") <= _DEPTH_LIMIT:
+        return 0
+    brackets = re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+    return max(itertools.accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
 
 
 def _plain(value: Any) -> Any:

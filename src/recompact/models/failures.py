@@ -8,6 +8,7 @@ that met them. Its text names the model and, where there is one, the way out; ke
 from __future__ import annotations
 
 from recompact.errors import RecompactError
+from recompact.values.chat import Usage
 
 
 class ModelFailure(RecompactError):
@@ -16,11 +17,13 @@ class ModelFailure(RecompactError):
     retryable = False
     outage = False  # such failures in a row, of different units, mean that the server is gone
     ends_run = False
+    paid = False  # whether the server may have done the work, and charge for it
     kind = "failure"
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+        self.usage = Usage()  # what the attempt cost, as far as that is known or can be estimated
         self.unit = ""  # the unit of work that met it
 
 
@@ -37,7 +40,7 @@ class Overloaded(ModelFailure):
 
 
 class TimedOut(ModelFailure):
-    retryable = outage = True
+    retryable = outage = paid = True
     kind = "timeout"
 
 
@@ -49,9 +52,9 @@ class Unreachable(ModelFailure):
 
 
 class MalformedReply(ModelFailure):
-    """The server answered with something that is not a reply (broken JSON, no choices)."""
+    """The server answered with something that is not a reply (broken JSON, no choices, no end)."""
 
-    retryable = True
+    retryable = paid = True
     kind = "malformed reply"
 
 

@@ -24,7 +24,7 @@ NOTABLE = 10.0  # seconds beyond which a wait is shown
 
 
 @dataclass(frozen=True)
-class Limits:
+class RateLimits:
     """None means no limit."""
 
     concurrency: int = 16
@@ -54,7 +54,7 @@ class Bucket:
 class Limited:
     """A model behind its limits. Tokens are debited when they are known, so a call waits for those before it."""
 
-    def __init__(self, model: ChatModel, limits: Limits, notices: Notices | None = None) -> None:
+    def __init__(self, model: ChatModel, limits: RateLimits, notices: Notices | None = None) -> None:
         self._model = model
         self._waits = _Waits(notices)
         self._places = asyncio.Semaphore(limits.concurrency)
@@ -117,11 +117,18 @@ class RetryPolicy:
 
 
 class Retrying:
-    """A model that is asked again where that can help."""
+    """A model that is asked again where that can help. `lost` gets what attempts cost that brought no reply."""
 
-    def __init__(self, model: ChatModel, policy: RetryPolicy = RetryPolicy(), notices: Notices | None = None) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        policy: RetryPolicy = RetryPolicy(),
+        notices: Notices | None = None,
+        lost: Callable[[Usage], None] = lambda usage: None,
+    ) -> None:
         self._model = model
         self._policy = policy
+        self._lost = lost
         self._waits = _Waits(notices)
         self._answered = False
         self.retries = 0
@@ -140,6 +147,8 @@ class Retrying:
             try:
                 reply = await self._model.reply(request)
             except ModelFailure as failure:
+                if failure.paid:
+                    self._lost(failure.usage)
                 last = attempt + 1 >= self._policy.attempts
                 # A server that never answered is a wrong address more often than an outage: say so soon.
                 if isinstance(failure, Unreachable) and not self._answered and attempt >= 2:

@@ -18,9 +18,10 @@ from recompact.models import failures, text_calls
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after, shorten
-from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
-from recompact.models.secrets import scrubber, secrets_in
-from recompact.values.chat import Reply, Request
+from recompact.models.openai_wire import chat_body, count_of, read_chat, read_responses, responses_body
+from recompact.models.responses import ForeignRedirect, TooLarge, guard
+from recompact.models.secrets import reply_scrubber, scrubber, secrets_in
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -52,7 +53,9 @@ class OpenAIModel:
             # the HTTP library would quote it in its complaint
             raise InputError(f"the key in {endpoint.key_env} holds characters that no key has: copy it there again.")
         # closures, so that no attribute and no repr holds the key
-        self._scrub: Callable[[str], str] = scrubber(key, *secrets_in(endpoint.extra_body))
+        secrets = (key, *secrets_in(endpoint.extra_body))
+        self._scrub: Callable[[str], str] = scrubber(*secrets)
+        self._scrub_reply: Callable[[str], str] = reply_scrubber(*secrets)
         self._connect: Callable[[], Any] = lambda: self._connect_with(key or "none")
 
     @property
@@ -72,10 +75,12 @@ class OpenAIModel:
         reply = self._read(answer, len(request.messages)) if isinstance(answer, str) else answer
         if isinstance(reply, ModelFailure):
             raise reply  # outside of any except block: what it was made from holds the headers
-        message = reply.message
-        if as_text and request.tools and not message.calls:
-            message = text_calls.parse(message.content, len(request.messages), request.tools)
-        return Reply(message, reply.usage, reply.finish, reply.model or endpoint.id)
+        message, model = reply.message, self._scrub_reply(str(reply.model or endpoint.id))
+        clean = _without_keys(message, self._scrub_reply)
+        notes = (ECHO,) if clean != message or model != str(reply.model or endpoint.id) else ()
+        if as_text and request.tools and not clean.calls:
+            clean = text_calls.parse(clean.content, len(request.messages), request.tools)
+        return Reply(clean, reply.usage, reply.finish, model, notes)
 
     # -- what depends on the API: its library, its path, its bodies and its replies
 
@@ -127,12 +132,25 @@ class OpenAIModel:
             text = f"{at} did not answer within {endpoint.timeout:g} seconds: raise timeout, or ask for less at a time."
             return self._failure(failures.TimedOut, text)
         except library.APIConnectionError as error:
+            if isinstance(error.__cause__, TooLarge | ForeignRedirect):
+                return self._refuse(error.__cause__)
             cut = type(error.__cause__).__name__ not in ("ConnectError", "UnsupportedProtocol")
             what = "the connection was cut by" if cut else "no connection to"
             text = f"{what} {at} ({error.__cause__ or error}): is the server running, and base_url right?"
-            return self._failure(failures.Unreachable, text)
+            failure = self._failure(failures.Unreachable, text)
+            failure.paid = cut
+            return failure
+        except (TooLarge, ForeignRedirect) as error:
+            return self._refuse(error)
         except (getattr(library, self._error), TypeError, ValueError) as error:
             return self._failure(failures.BadRequest, f"the request to {at} could not be made: {error}")
+
+    def _refuse(self, error: TooLarge | ForeignRedirect) -> ModelFailure:
+        """What becomes of an answer that was not taken."""
+        at = f"{self.endpoint.id} at {self.endpoint.host}"
+        if isinstance(error, TooLarge):
+            return self._failure(failures.MalformedReply, f"the answer of {at} is too long: {error}.")
+        return self._failure(failures.BadRequest, f"{at} {error}: is base_url right?")
 
     async def _refusal(self, error: APIStatusError) -> ModelFailure:
         """The failure that an HTTP status and its body mean."""
@@ -184,10 +202,34 @@ class OpenAIModel:
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
             began = shorten(answer, 120, self._scrub)
             text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
-            return self._failure(failures.MalformedReply, text)
+            failure = self._failure(failures.MalformedReply, text)
+            failure.usage = self._usage_in(data)
+            return failure
+
+    def _usage_in(self, data: Any) -> Usage:
+        """What a server says that an answer cost which is no reply: each API has the same names for it everywhere."""
+        counts = data.get("usage") if isinstance(data, dict) else None
+        names = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
+        tokens_in, tokens_out = (max(count_of(counts, name) for name in each) for each in names)
+        return Usage(tokens_in, tokens_out, calls=1) if tokens_in >= 0 and tokens_out >= 0 else Usage()
 
     def _failure(self, kind: type[ModelFailure], text: str, wait: float | None = None) -> ModelFailure:
         return kind(self._scrub(text), wait)
+
+
+ECHO = "it had the key of its server in it, which was taken out"
+
+
+def _without_keys(message: Message, scrub: Callable[[str], str]) -> Message:
+    """A message without the keys that a server has put into it."""
+    if scrub is str:
+        return message
+    calls = tuple(
+        ToolCall(*(scrub(part) if isinstance(part, str) else part for part in (call.id, call.name, call.arguments)))
+        for call in message.calls
+    )
+    thoughts = message.thoughts if scrub(message.thoughts) == message.thoughts else ""  # half of them nobody accepts
+    return Message(message.role, scrub(message.content), calls, message.call_id, thoughts)
 
 
 def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
@@ -202,4 +244,7 @@ def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
     )
     timeout = library.Timeout(endpoint.timeout, connect=min(CONNECT_SECONDS, endpoint.timeout), pool=None)
     # a proxy from the environment cannot reach this machine's own loopback
-    return library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not endpoint.loopback), timeout
+    trust = not endpoint.loopback
+    hooks = {"response": [guard]}
+    client = library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=trust, event_hooks=hooks)
+    return client, timeout

@@ -23,18 +23,28 @@ _KEY_LIKE = (
     r"|\bBearer\s+[\w*.+/=~-]{4,}|\b\w{2,12}\*{3,}[\w-]*"
 )
 _PART = 8  # characters in a row that give a part of a key away
+_KEY = 12  # what is shorter may be a word
 _LONG = 20  # a key of fewer characters has parts that are ordinary words
 
 
-def scrubber(*keys: str) -> Callable[[str], str]:
-    """Takes the keys, and whatever else looks like one, out of a text: as they are, in part, in base64, percent-encoded
-    or in hexadecimal."""
+def scrubber(*keys: str, lookalikes: bool = True) -> Callable[[str], str]:
+    """Takes the keys, and with `lookalikes` whatever else looks like one, out of a text: as they are, in part, in
+    base64, percent-encoded or in hexadecimal."""
     exact = {form for key in keys if len(key) >= 4 for form in _forms(key)}
     parts = {key[at : at + _PART] for key in keys if len(key) >= _LONG for at in range(len(key) - _PART + 1)}
     coded = {form for key in keys if len(key) >= _PART for form in _base64_forms(key)}
-    patterns = [_any(exact), _any(coded, r"[\w+/=-]*"), _any(parts, r"[\w+/=%~.*-]*"), f"(?-i:{_KEY_LIKE})"]
+    patterns = [_any(exact), _any(coded, r"[\w+/=-]*"), _any(parts, r"[\w+/=%~.*-]*")]
+    patterns += [f"(?-i:{_KEY_LIKE})"] * lookalikes
+    if not any(patterns):
+        return str
     pattern = re.compile("|".join(filter(None, patterns)), re.I)
     return lambda text: pattern.sub(KEY, text)
+
+
+def reply_scrubber(*keys: str) -> Callable[[str], str]:
+    """The same for what a model says, where only the keys themselves are taken out, and only those that cannot be
+    ordinary words: tasks may be about keys, and servers without any get a word in place of one."""
+    return scrubber(*(key for key in keys if len(key) >= _KEY), lookalikes=False)
 
 
 def _any(forms: set[str], rest: str = "") -> str:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from recompact.errors import RecompactError
-from recompact.models.failures import BrokenModel, MalformedReply
+from recompact.models.failures import BrokenModel, MalformedReply, ModelFailure
 from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.secrets import scrubber
 from recompact.values.chat import (
@@ -59,6 +59,10 @@ class Shaped:
     async def reply(self, request: Request) -> Reply:
         try:
             return shape_reply(await self._model.reply(request), request, self._count, self.name)
+        except ModelFailure as failure:
+            if failure.paid:
+                failure.usage = _lost_usage(failure.usage, request, self._count)
+            raise
         except RecompactError:
             raise
         except asyncio.CancelledError:
@@ -233,6 +237,15 @@ def _usage(usage: object, request: Request, message: Message, count: TokenCounte
     if (already := _whole_number(reported_usage.estimated)) or estimated:
         result = replace(result, estimated=max(estimated, already or 0))
     return result
+
+
+def _lost_usage(usage: Usage, request: Request, count: TokenCounter | None) -> Usage:
+    """What a call cost that brought no reply: as the server says if that is possible, otherwise all that was sent and
+    all that it was allowed to write."""
+    if usage.total and not _too_many(usage.input, request) and usage.output <= MOST_OUTPUT:
+        return usage
+    longest = request.decoding.max_output_tokens or 0
+    return Usage(request_tokens(request, count or counter()), longest, calls=1, estimated=1)
 
 
 def _whole_number(value: Any) -> int | None:

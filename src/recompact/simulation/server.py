@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from recompact.agents.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
-from recompact.agents.wire.statuses import status_of
+from recompact.agents.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat, status_of
 from recompact.errors import InputError
 from recompact.models import failures
 from recompact.models.protocol import ChatModel

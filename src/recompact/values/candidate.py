@@ -202,20 +202,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Selection:
-    """The fits of the original and of all candidates, and the winner: a candidate's name, or the original's.
-
-    `confirmed` are the fits of the winner and the original on fresh runs, where the rule makes some: the fits that a
-    selection was made by flatter its winner.
-    """
+    """The fits of the original and of all candidates, and the winner: a candidate's name, or the original's."""
 
     fits: tuple[Fit, ...]
     winner: str
     tasks: tuple[str, ...]
     rule: str = "paper"
     excluded: tuple[str, ...] = ()  # task and run: left out for all templates, since the environment broke for one
-    confirmed: tuple[Fit, ...] = ()
-    notes: tuple[str, ...] = ()  # clauses that were dropped, candidates that left the race
-    excluded_fresh: tuple[str, ...] = ()  # the same among the fresh runs, of the winner and the original
     gain: tuple[float, float, float] | None = None  # of a checked candidate over the original, with its interval
 
     @property
@@ -242,17 +235,6 @@ class Selection:
             return self._checked
         if self.winner == ORIGINAL:
             return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
-        if self.confirmed:
-            fresh = {fit.name: fit for fit in self.confirmed}
-            if not fresh[self.winner].runs:
-                return (
-                    f"{self.winner} was selected by a race. The environment broke in every fresh run of the fit tasks,"
-                    " so there is no estimate of what it gains."
-                )
-            return (
-                f"{self.winner} was selected by a race. On fresh runs of the fit tasks,"
-                f" {fresh[self.winner].words}; of the original, {fresh[ORIGINAL].words}."
-            )
         return (
             f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
             " It was chosen by these runs, so they flatter it: what it gains, only unseen tasks show."
@@ -273,15 +255,11 @@ class Selection:
 
     @property
     def _exclusions(self) -> str:
-        """What was left out, and of which templates: in a race only of those that were still in it."""
-        if not self.excluded and not self.excluded_fresh:
+        if not self.excluded:
             return ""
-        every = "each template still in the race" if self.rule == "racing" else "each template"
-        number, fresh = len(self.excluded), len(self.excluded_fresh)
-        parts = [f"{quantity(number, 'run')} of {every}"] if number else []
-        parts += [f"{quantity(fresh, 'fresh run')} of {self.winner} and of the original"] if fresh else []
-        was = _was(1 if parts[0].startswith("1 ") and len(parts) == 1 else 2)
-        return f" {' and '.join(parts)} {was} left out, because an environment broke again and again."
+        runs = quantity(len(self.excluded), "run")
+        was = _was(len(self.excluded))
+        return f" {runs} of each template {was} left out, because an environment broke again and again."
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -294,8 +272,5 @@ class Selection:
             tuple(data["tasks"]),
             data.get("rule", "paper"),
             tuple(data.get("excluded", ())),
-            tuple(Fit(**fit) for fit in data.get("confirmed", ())),
-            tuple(data.get("notes", ())),
-            tuple(data.get("excluded_fresh", ())),
             tuple(data["gain"]) if data.get("gain") else None,
         )

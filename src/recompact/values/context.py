@@ -1,4 +1,4 @@
-"""The context of an agent: a fixed prefix, at most one summary, and the turns since.
+"""The context of an agent: a fixed prefix, at most one summary, what is pinned, and the turns since.
 
 An immutable value. It knows how the agent reads it (`messages`), how a compressor reads it (`history`) and how large
 its compressible part is (`size`). PRE and POST of a boundary are two of these.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recompact.values.chat import Message, chain_digest, user
+from recompact.values.chat import Message, chain_digest
 from recompact.values.tokens import TokenCounter
 
 
@@ -36,14 +36,26 @@ class Turn:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a compressor wrote in place of the history."""
+    """What a compressor wrote in place of the history.
+
+    `item` is JSON that a provider wants back unchanged in its place, where the provider wrote it in a form of its own.
+    """
 
     text: str
     tokens: int
+    item: str = ""
 
     @staticmethod
     def measured(text: str, count: TokenCounter) -> Summary:
         return Summary(text, count(text))
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A message that stays word for word although the turn that it belonged to is gone."""
+
+    message: Message
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -60,18 +72,21 @@ class Context:
     prefix: tuple[Message, ...]
     summary: Summary | None = None
     turns: tuple[Turn, ...] = ()
+    pinned: tuple[Pin, ...] = ()
 
     @cached_property
     def size(self) -> int:
-        """Tokens of the compressible part: the previous summary and the turns. The prefix is not counted."""
-        return (self.summary.tokens if self.summary else 0) + sum(turn.tokens for turn in self.turns)
+        """Tokens of the previous summary, the pins and the turns. The prefix is not counted."""
+        written = self.summary.tokens if self.summary else 0
+        return written + sum(pin.tokens for pin in self.pinned) + sum(turn.tokens for turn in self.turns)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The context as the agent reads it."""
         messages = list(self.prefix)
         if self.summary is not None:
-            messages.append(summary_message(self.summary.text))
+            messages.append(summary_message(self.summary.text, self.summary.item))
+        messages.extend(pin.message for pin in self.pinned)
         for turn in self.turns:
             messages.append(turn.message)
             messages.extend(turn.results)
@@ -104,11 +119,19 @@ class Context:
         return replace(self, turns=self.turns[:-1])
 
 
-def summary_message(text: str) -> Message:
+def replaced_turns(pre: Context, post: Context) -> tuple[int, ...]:
+    """Which turns of one context, from 0, the other does not have as they were: dropped, or changed in their place.
+
+    What a compressor keeps of the turns is their end, each in its place; some of it may have been made shorter.
+    """
+    dropped = len(pre.turns) - len(post.turns)
+    return tuple(n for n, turn in enumerate(pre.turns) if n < dropped or post.turns[n - dropped] != turn)
+
+
+def summary_message(text: str, item: str = "") -> Message:
     """A summary as the agent reads it: after the prefix, marked as a record and not as an instruction."""
-    return user(
-        f"Earlier steps of this task were replaced by the following summary of them.\n<summary>\n{text}\n</summary>"
-    )
+    introduced = "Earlier steps of this task were replaced by the following summary of them."
+    return Message("user", f"{introduced}\n<summary>\n{text}\n</summary>", thoughts=item)
 
 
 def render_turn(message: Message, results: tuple[Message, ...]) -> str:

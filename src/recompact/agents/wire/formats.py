@@ -1,4 +1,4 @@
-"""The wire formats by name, and by the path that a request is sent to."""
+"""The wire formats by name, and by the path that a request is sent to; and the statuses by which failures are told."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from recompact.agents.wire.openai import (
     write_chat,
     write_responses,
 )
+from recompact.errors import RecompactError
+from recompact.models import failures
 from recompact.values.chat import Reply, Request
 
 Body = Mapping[str, Any]
@@ -44,3 +46,18 @@ FORMATS = (CHAT, RESPONSES, MESSAGES)
 def format_of(path: str) -> WireFormat | None:
     """The format of the requests that are sent to a path."""
     return next((each for each in FORMATS if path.rstrip("/").endswith(each.path)), None)
+
+
+_STATUSES: dict[type[RecompactError], tuple[int, str]] = {
+    failures.RateLimited: (429, "rate_limit_exceeded"),
+    failures.ContextOverflow: (400, "context_length_exceeded"),
+    failures.Refused: (400, "content_policy_violation"),
+    failures.BadRequest: (400, "invalid_request"),
+    failures.AuthenticationFailed: (401, "invalid_api_key"),
+    failures.UnknownModel: (404, "model_not_found"),
+}
+
+
+def status_of(failure: RecompactError) -> tuple[int, str]:
+    """The status and the code of a failure; what is not the client's doing is an overload."""
+    return _STATUSES.get(type(failure), (503, "overloaded"))

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 
-from recompact.environments.setting_up import Say, SetupFailed, SetupRequest, make_venv, pip_install, run_step
+from recompact.environments.installations import Say, SetupFailed, SetupRequest, make_venv, pip_install, run_step
 from recompact.suites.appworld.installation import NAME, PARTS
 from recompact.suites.appworld.view import agents_view
 

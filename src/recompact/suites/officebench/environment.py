@@ -85,7 +85,8 @@ class OfficeBenchEnvironment:
         task = f"{task_message(self._subtask, self.apps)}\n\n{app_instructions(None, self.apps)}"
         prompt = system_prompt(self._subtask, self._form, example=not self._example)
         prefix = (system(prompt), *self._example, user(task))
-        return Opening(prefix, TOOLS if self._form == "tool" else (), text_actions=self._form == "text")
+        tools = TOOLS if self._form == "tool" else ()
+        return Opening(prefix, tools, text_actions=self._form == "text", judged_at_limit=True)
 
     def step(self, action: Action) -> Observation:
         if self._ended:

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from recompact.environments.installations import ask_interpreter, python_in
-from recompact.environments.setting_up import (
+from recompact.environments.installations import (
     Say,
     SetupFailed,
     SetupRequest,
+    ask_interpreter,
     first_usable,
     make_venv,
     pip_install,
+    python_in,
     run_step,
 )
 

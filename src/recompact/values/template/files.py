@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
+from recompact.values.reading import read_small
 from recompact.values.template.defects import lint
 from recompact.values.template.value import PARTS, Template
 
@@ -72,14 +73,15 @@ def resolve(name: str, relative_to: Path) -> Template:
 
 def _read(path: Path, *, required: bool) -> str:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read()
+        return read_small(path)
     except FileNotFoundError:
         if required:
             raise TemplateError(f"{path} is missing: a template needs first.md and update.md") from None
         return ""
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except (OSError, ValueError) as error:
+        raise TemplateError(f"{path} cannot be read: {error}") from None
 
 
 def _read_provenance(path: Path) -> dict[str, Any]:

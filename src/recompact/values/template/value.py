@@ -22,18 +22,21 @@ PLACEHOLDERS = ("history", "previous_summary", "task", "prefix", "budget")
 REQUIRED = {"system": (), "first": ("history",), "update": ("history", "previous_summary")}
 INSTRUCTIONS = "instructions"  # where a frame puts the part that it frames
 
+_ALIASES = {"prev_summary": "previous_summary"}  # as the paper's harness and ACON's write it
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # Markdown's line ends; str.splitlines knows more
 _BLANK = re.compile(r"((?:\r?\n[ \t]*){2,})")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?!.*`)|~{3,})")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_BLOCK = re.compile(r" {0,3}(?:[-*+>|<]|\d{1,9}[.)])|\t| {4}")  # begins a list, a quote, a table, HTML or code
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading (empty for what comes before the first one) and the guidance under it."""
 
-    heading: str  # the whole heading line with its line end, as written
+    heading: str  # the whole heading with its line end, as written
     level: int
     title: str
     guidance: str
@@ -111,7 +114,7 @@ class Template:
 
 def placeholders(text: str) -> tuple[str, ...]:
     """The placeholders of a text in order of appearance."""
-    return tuple(_PLACEHOLDER.findall(text))
+    return tuple(_ALIASES.get(name, name) for name in _PLACEHOLDER.findall(text))
 
 
 def fill(text: str, values: Mapping[str, str], escape: Callable[[str], str] = str) -> str:
@@ -125,31 +128,44 @@ def fill(text: str, values: Mapping[str, str], escape: Callable[[str], str] = st
     pieces: list[str] = []
     position = 0
     for match in _PLACEHOLDER.finditer(text):
-        if match[1] in values:
-            pieces += (escape(text[position : match.start()]), values[match[1]])
+        if (name := _ALIASES.get(match[1], match[1])) in values:
+            pieces += (escape(text[position : match.start()]), values[name])
             position = match.end()
     return "".join([*pieces, escape(text[position:])])
 
 
 def parse_sections(text: str) -> tuple[Section, ...]:
-    """Split at Markdown headings outside code fences. Joining the texts again gives the input."""
+    """Split at Markdown headings outside code fences: `## Goal`, or a line by itself that is underlined. Joining the
+    texts again gives the input.
+
+    >>> [(s.level, s.title, s.guidance) for s in parse_sections("Goal\\n====\\naim\\n## Rest\\n- a\\n---\\n")]
+    [(1, 'Goal', 'aim\\n'), (2, 'Rest', '- a\\n---\\n')]
+    """
     sections: list[Section] = []
     heading, level, title = "", 0, ""
     guidance: list[str] = []
     fence = ""
+    alone = fresh = True  # whether the line before is a paragraph by itself, and whether a paragraph could begin here
     for line in _LINE.findall(text):
         if opened := _FENCE.match(line):
             if not fence:
                 fence = opened[1]
             elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
-        match = None if fence or opened else _HEADING.fullmatch(line.rstrip("\r\n"))
-        if match:
+        bare = line.rstrip("\r\n")
+        match = None if fence or opened else _HEADING.fullmatch(bare)
+        underline = None if fence or opened or not alone or not guidance else _UNDERLINE.fullmatch(bare)
+        if match or underline:
+            above = guidance.pop() if underline else ""
             if heading or guidance:
                 sections.append(Section(heading, level, title, "".join(guidance)))
-            heading, level, title, guidance = line, len(match[1]), match[2], []
+            level = len(match[1]) if match else 1 + line.strip().startswith("-")
+            heading, title, guidance = above + line, match[2] if match else above.strip(), []
         else:
             guidance.append(line)
+        paragraph = bool(bare.strip()) and not (fence or opened or match or underline or _BLOCK.match(line))
+        alone = paragraph and fresh
+        fresh = not bare.strip() or bool(match or underline or (opened and not fence))
     if heading or guidance or not sections:
         sections.append(Section(heading, level, title, "".join(guidance)))
     return tuple(sections)

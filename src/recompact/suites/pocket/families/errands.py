@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from random import Random
 
 from recompact.suites.pocket import vocabulary as words
@@ -68,14 +69,6 @@ def _solve_expenses(api: Api, p: Parameters, restricted: bool = True, label: str
         api.call("payments", "send_money", email=email, amount=amount / 100, note=p["project"])
 
 
-def _all_senders(api: Api, p: Parameters) -> None:
-    _solve_expenses(api, p, restricted=False)
-
-
-def _wrong_figure(api: Api, p: Parameters) -> None:
-    _solve_expenses(api, p, label="Parking was")
-
-
 def _expect_expenses(tables: Tables, p: Parameters) -> Expected:
     members = related_emails(tables, p["relation"], p["other_relation"])
     mails = rows(tables, "messages", folder="inbox", subject=f"Expenses {p['project']}")
@@ -101,8 +94,8 @@ EXPENSE_MAILS = Family(
     _solve_expenses,
     _expect_expenses,
     {
-        "widened set": _all_senders,
-        "wrong figure": _wrong_figure,
+        "widened set": partial(_solve_expenses, restricted=False),
+        "wrong figure": partial(_solve_expenses, label="Parking was"),
         "date ignored": dropping(_solve_expenses, "mail", "list_messages", "since"),
         "missed page": missing_last_page(_solve_expenses, "mail", "list_messages"),
         "repeated": repeating(_solve_expenses, "payments", "send_money"),
@@ -155,14 +148,6 @@ def _solve_agenda(api: Api, p: Parameters, of_date: bool = True, file: str = "fi
             api.call("mail", "send_message", to=guest, subject=f"Agenda {p['title']}", body=body)
 
 
-def _any_refusal(api: Api, p: Parameters) -> None:
-    _solve_agenda(api, p, of_date=False)
-
-
-def _draft_version(api: Api, p: Parameters) -> None:
-    _solve_agenda(api, p, file="draft")
-
-
 def _every_guest(api: Api, p: Parameters) -> None:
     event = pick(
         first_page(api, "calendar", "list_events", query=p["title"], since=p["date"], until=p["date"]), title=p["title"]
@@ -201,8 +186,8 @@ SEND_AGENDA = Family(
     {
         "widened set": _every_guest,
         "missed page": missing_last_page(_solve_agenda, "mail", "list_messages"),
-        "date ignored": _any_refusal,
-        "wrong record": _draft_version,
+        "date ignored": partial(_solve_agenda, of_date=False),
+        "wrong record": partial(_solve_agenda, file="draft"),
         "repeated": repeating(_solve_agenda, "mail", "send_message"),
     },
     tempting="widened set",
@@ -243,10 +228,6 @@ def _solve_dues(api: Api, p: Parameters, payments: bool = True) -> str:
     return in_dollars(sum(owed.values()) - sum(cents(r["amount"]) for r in paid))
 
 
-def _dues_alone(api: Api, p: Parameters) -> str:
-    return _solve_dues(api, p, payments=False)
-
-
 def _expect_dues(tables: Tables, p: Parameters) -> Expected:
     listed = _DUE.findall(rows(tables, "files", name=f"{p['club']} dues.txt")[0]["content"])
     people = {r["name"]: r["email"] for r in rows(tables, "contacts", relationship=p["relation"])}
@@ -274,7 +255,7 @@ CLUB_DUES = Family(
         "unrestricted": dropping(_solve_dues, "contacts", "list_contacts", "relationship"),
         "missed page": missing_last_page(_solve_dues, "payments", "list_transactions"),
         "date ignored": dropping(_solve_dues, "payments", "list_transactions", "since"),
-        "condition ignored": _dues_alone,
+        "condition ignored": partial(_solve_dues, payments=False),
     },
     tempting="unrestricted",
     gather=lambda api, p: pages(api, "contacts", "list_contacts", relationship=p["relation"]),

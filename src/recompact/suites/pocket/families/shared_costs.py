@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from recompact.suites.pocket import vocabulary as words
@@ -79,18 +80,6 @@ def _solve_bills(api: Api, p: Parameters, payers: int = 1, unit: int = 1, again:
                 api.call("payments", "request_money", email=email, amount=share / 100, note=note)
 
 
-def _without_me(api: Api, p: Parameters) -> None:
-    _solve_bills(api, p, payers=0)
-
-
-def _whole_dollars(api: Api, p: Parameters) -> None:
-    _solve_bills(api, p, unit=100)
-
-
-def _asked_again(api: Api, p: Parameters) -> None:
-    _solve_bills(api, p, again=True)
-
-
 def _month_before(api: Api, p: Parameters) -> None:
     _solve_bills(api, {**p, "month": words.MONTHS[words.MONTHS.index(p["month"]) - 1]})
 
@@ -123,10 +112,10 @@ SPLIT_BILLS = Family(
     _solve_bills,
     _expect_bills,
     {
-        "condition ignored": _asked_again,
+        "condition ignored": partial(_solve_bills, again=True),
         "missed page": missing_last_page(_solve_bills, "payments", "list_requests"),
-        "wrong share": _without_me,
-        "wrong rounding": _whole_dollars,
+        "wrong share": partial(_solve_bills, payers=0),
+        "wrong rounding": partial(_solve_bills, unit=100),
         "wrong record": _month_before,
         "repeated": repeating(_solve_bills, "payments", "request_money"),
         "widened set": dropping(_solve_bills, "contacts", "list_contacts", "relationship"),
@@ -176,14 +165,6 @@ def _solve_party(api: Api, p: Parameters, restricted: bool = True, settled: bool
             api.call("payments", "request_money", email=guest, amount=float(p["amount"]), note=p["title"])
 
 
-def _all_guests(api: Api, p: Parameters) -> None:
-    _solve_party(api, p, restricted=False)
-
-
-def _also_settled(api: Api, p: Parameters) -> None:
-    _solve_party(api, p, settled=False)
-
-
 def _expect_party(tables: Tables, p: Parameters) -> Expected:
     guests = rows(tables, "events", title=p["title"], date=p["date"])[0]["guests"].split(",")
     payments = rows(tables, "transactions", direction="received", note=p["title"])
@@ -209,8 +190,8 @@ PARTY_SHARES = Family(
     _solve_party,
     _expect_party,
     {
-        "widened set": _all_guests,
-        "condition ignored": _also_settled,
+        "widened set": partial(_solve_party, restricted=False),
+        "condition ignored": partial(_solve_party, settled=False),
         "missed page": missing_last_page(_solve_party, "payments", "list_transactions"),
         "repeated": repeating(_solve_party, "payments", "request_money"),
         "skipped": skipping(_solve_party, "payments", "request_money"),

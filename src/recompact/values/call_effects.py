@@ -9,8 +9,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from recompact.audit.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
 from recompact.values.session import Call
+from recompact.values.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
 from recompact.values.texts import word_set
 
 # Strongest first: a command with several parts has the kind of its strongest part.

@@ -1,0 +1,45 @@
+"""Web servers on loopback: whether a request comes from where it may, and which of their troubles are worth a line.
+
+Any page that a browser shows, and anybody on the machine, can send requests to a port of loopback.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+
+
+def foreign_origin(headers: Mapping[str, str], port: int) -> str:
+    """Why a request to this port of loopback may not be answered, or nothing: it was sent to another name, which may
+    have been pointed here, or by a page that is not ours."""
+    own = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    if headers.get("Host", "") not in own:
+        return "it is for another host"
+    origin = headers.get("Origin")
+    if origin is not None and origin.removeprefix("http://") not in own:
+        return "a foreign page sent it"
+    if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        return "a foreign page sent it"
+    return ""
+
+
+def is_among(secret: str, given: Iterable[str]) -> bool:
+    """Whether one of these is the secret, in a time that does not tell how much of it is right."""
+    return any(secrets.compare_digest(each.encode(errors="replace"), secret.encode()) for each in given)
+
+
+def server_log() -> logging.Logger:
+    """Where a server of aiohttp writes its troubles: not for what somebody sends that is no HTTP, which is answered
+    with 400 and no more."""
+    log = logging.getLogger("recompact.http")
+    if not log.filters:
+        log.addFilter(_is_our_trouble)
+    return log
+
+
+def _is_our_trouble(record: logging.LogRecord) -> bool:
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    trouble = record.exc_info[1] if isinstance(record.exc_info, tuple) else record.exc_info
+    return not isinstance(trouble, HttpProcessingError)
