@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from recompact.engine.rollout import Agent as Agent
     from recompact.engine.store.runs import open_run as open_run
+    from recompact.engine.store.store import Store as Store
     from recompact.engine.store.verdicts import Verdict as Verdict
     from recompact.engine.study import Study as Study
     from recompact.environments.functions import function_suite as function_suite
@@ -54,9 +55,13 @@ if TYPE_CHECKING:
         Task as Task,
     )
     from recompact.errors import InputError as InputError, OptionError as OptionError, RecompactError as RecompactError
-    from recompact.evaluation.arm_runs import read_arms as read_arms
+    from recompact.evaluation.arm_runs import ArmRuns as ArmRuns, read_arms as read_arms
     from recompact.evaluation.arms import Arm as Arm
-    from recompact.evaluation.evaluate import evaluate as evaluate, open_evaluation as open_evaluation
+    from recompact.evaluation.evaluate import (
+        EvaluationPlan as EvaluationPlan,
+        evaluate as evaluate,
+        open_evaluation as open_evaluation,
+    )
     from recompact.evaluation.paired import Comparison as Comparison, compare as compare
     from recompact.harnesses.exporting.export import Export as Export
     from recompact.harnesses.registry import export as export
@@ -118,15 +123,16 @@ _PUBLIC = {
     "engine.loops": "GatewayClient LoopCompaction gateway",
     "engine.rollout": "Agent",
     "engine.store.runs": "open_run",
+    "engine.store.store": "Store",
     "engine.store.verdicts": "Verdict",
     "engine.study": "Study",
     "environments.functions": "function_suite",
     "environments.inprocess": "InProcessSuite",
     "environments.protocol": "Environment EnvironmentFailed Observation Opening Suite Task",
     "errors": "InputError OptionError RecompactError",
-    "evaluation.arm_runs": "read_arms",
+    "evaluation.arm_runs": "ArmRuns read_arms",
     "evaluation.arms": "Arm",
-    "evaluation.evaluate": "evaluate open_evaluation",
+    "evaluation.evaluate": "EvaluationPlan evaluate open_evaluation",
     "evaluation.paired": "Comparison compare",
     "harnesses.exporting.export": "Export",
     "harnesses.registry": "export",

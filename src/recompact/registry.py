@@ -48,6 +48,11 @@ class Registry:
         module, _, attribute = declared.value.partition("[")[0].partition(":")  # what is in brackets are extras
         return f"{module.strip()}:{attribute.strip()}"
 
+    def default(self, role: str) -> str:
+        """The name of the plug-in that our own table of declarations makes the default in a role."""
+        (target,) = [entry.value for entry in _own_plugins("recompact.defaults") if entry.name == role]
+        return next(entry.name for entry in _own_plugins(self.group) if entry.value == target)
+
     def find(self, name: str, directory: Path = Path()) -> Any:
         """What a name stands for. Files are relative to `directory`."""
         target = self.built_in.get(name)
@@ -103,13 +108,20 @@ def _declared_plugins(group: str) -> Mapping[str, EntryPoint]:
 
 
 def _own_plugins(group: str) -> Iterator[EntryPoint]:
-    """What this package declares, from its own copy of the table: an interpreter in which an environment lives may have
-    this package but not its metadata, and the metadata of an editable installation may be older than the code."""
+    """What this package declares in a group."""
+    table = _own_table()
+    if table.has_section(group):
+        yield from (EntryPoint(name, value, group) for name, value in table.items(group))
+
+
+@cache
+def _own_table() -> ConfigParser:
+    """This package's own copy of its declarations: an interpreter in which an environment lives may have this package
+    but not its metadata, and the metadata of an editable installation may be older than the code."""
     table = ConfigParser(delimiters="=", interpolation=None)
     table.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     table.read_string(Path(__file__).with_name("entry_points.txt").read_text(encoding="utf-8"))
-    if table.has_section(group):
-        yield from (EntryPoint(name, value, group) for name, value in table.items(group))
+    return table
 
 
 _files: dict[tuple[Path, int], ModuleType] = {}
@@ -196,6 +208,10 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
     parameters = _parameters(factory)
     given = {name: value for name, value in offered.items() if name in parameters}
     return _call(factory, {**options, **given})
+
+
+def has_parameter(factory: Callable[..., Any], name: str) -> bool:
+    return name in _parameters(factory)
 
 
 def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offered: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.compressors.fifo import Fifo
 from recompact.values.chat import assistant, system
@@ -45,7 +46,7 @@ async def test_of_hundreds_of_turns_the_last_one_stays_too() -> None:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(0, 200))
-@settings(max_examples=30)
+@examples(30)
 def test_no_more_is_dropped_than_is_needed(sizes: list[int], budget: int) -> None:
     context = Context(PREFIX, None, turns(*sizes))
     after = asyncio.run(kept(context, budget))

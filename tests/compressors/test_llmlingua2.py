@@ -366,7 +366,7 @@ async def test_whether_words_were_cut_off_is_told(extractor: Every) -> None:
 
 async def test_where_nothing_is_left_the_compaction_has_failed(extractor: Every) -> None:
     only_last = context(turns=1)
-    with pytest.raises(CompactionFailed) as failed:
+    with pytest.raises(CompactionFailed, match="kept no word") as failed:
         await compressor().compress(only_last, 300)
     assert failed.value.usage == Usage()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from examples import examples
 from fakes import Scripted
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import ABOVE, CUT, KIND, Prompted, cut
@@ -60,6 +62,25 @@ async def test_scope_history_shows_the_task_but_not_the_prefix() -> None:
     assert not model.requests[0].tools
 
 
+async def test_where_the_agent_was_told_no_task_the_compressor_sees_what_opened_the_conversation() -> None:
+    """tau2: the task is what the customer writes, and the line that describes all tasks is in nobody's prefix."""
+    prefix = (system("The policy."), assistant("Hi! How can I help?"), user("My lamp\narrived broken."))
+    conversation = replace(context(), prefix=prefix)
+    model = Scripted("s", "s", "s")
+    await Prompted(model, default_template(), COUNT, task="Serve the customer.").compress(conversation, 1000)
+    prompt = model.requests[0].messages[-1].content
+    shown = "[assistant]\nHi! How can I help?\n\n[user]\nMy lamp\narrived broken."
+    assert prompt.startswith(f"<opening>\n{shown}\n</opening>\n")
+    assert "Serve the customer." not in prompt
+    assert "<task>" not in prompt
+    assert "The policy." not in prompt
+    own = Template("s", "T={{ task }} H={{ history }}", "{{ history }}{{ previous_summary }}")
+    await Prompted(model, own, COUNT, task="Serve the customer.").compress(conversation, 1000)
+    assert model.requests[1].messages[-1].content.startswith(f"T={shown} H=")
+    await Prompted(model, default_template(), COUNT, task="My lamp arrived broken.").compress(conversation, 1000)
+    assert "<task>\nMy lamp arrived broken.\n</task>" in model.requests[2].messages[-1].content
+
+
 async def test_scope_prefix_quoted_shows_the_prefix_as_a_block() -> None:
     model = Scripted("s")
     await compressor(model, scope="prefix").compress(context(), 1000)
@@ -83,7 +104,8 @@ async def test_scope_prefix_appended_begins_with_the_agents_own_messages() -> No
 async def test_a_template_places_what_it_has_placeholders_for() -> None:
     template = Template("s", "T={{ task }} H={{ history }} B={{ budget }}", "{{ history }}{{ previous_summary }}")
     model = Scripted("s")
-    await Prompted(model, template, COUNT, task="a {{ history }} task").compress(context(), 1000)
+    told = replace(context(), prefix=(user("a {{ history }} task"),))
+    await Prompted(model, template, COUNT, task="a {{ history }} task").compress(told, 1000)
     prompt = model.requests[0].messages[-1].content
     assert prompt.startswith("T=a {{ history }} task H=[assistant]")  # a value is never expanded again
     assert prompt.endswith(f"B={1000 - turn(2).tokens}")
@@ -222,14 +244,16 @@ def test_a_system_prompt_is_sent_where_the_template_has_one(head: str, roles: li
 
 @pytest.mark.parametrize("rendering", ["quoted", "appended"])
 def test_in_scope_history_the_rendering_does_not_matter(rendering: Any) -> None:
-    made = Prompted(Scripted(), BOUNDED, COUNT, task="Find it.", tools=TOOLS, rendering=rendering)
-    block = "<task>\nFind it.\n</task>\nThe task above is authoritative and stays in the agent's view.\n\n"
+    made = Prompted(Scripted(), BOUNDED, COUNT, task="Find the red book.", tools=TOOLS, rendering=rendering)
+    block = "<task>\nFind the red book.\n</task>\nThe task above is authoritative and stays in the agent's view.\n\n"
     assert said(made, context(1)) == f"{block}{context(1).history}|100"
 
 
 def test_the_task_is_shown_once_and_only_if_there_is_one() -> None:
     placed = Template("", "{{ history }} for {{ task }}", "{{ history }}")
-    assert said(Prompted(Scripted(), placed, COUNT, task="X"), context(1)) == f"{context(1).history} for X"
+    assert (
+        said(Prompted(Scripted(), placed, COUNT, task="red book"), context(1)) == f"{context(1).history} for red book"
+    )
     assert said(Prompted(Scripted(), BOUNDED, COUNT), context(1)) == f"{context(1).history}|100"
 
 
@@ -277,9 +301,9 @@ def test_appended_the_instruction_comes_last_and_repeats_nothing(summary: str | 
 
 def test_appended_a_template_that_places_the_history_itself_points_above() -> None:
     template = Template("", "H={{ history }} P={{ prefix }}", "H={{ history }} S={{ previous_summary }} T={{ task }}")
-    made = Prompted(Scripted(), template, COUNT, task="X", scope="prefix", rendering="appended")
+    made = Prompted(Scripted(), template, COUNT, task="red book", scope="prefix", rendering="appended")
     assert made.messages(context(), 50)[-1] == user(f"H={ABOVE} P={ABOVE}")
-    assert made.messages(context(3, "the old one"), 50)[-1] == user(f"H={ABOVE} S={ABOVE} T=X")
+    assert made.messages(context(3, "the old one"), 50)[-1] == user(f"H={ABOVE} S={ABOVE} T=red book")
 
 
 FRAME = "<log>{{ history }}</log>\n\n<old>{{ previous_summary }}</old>\n\n{{ instructions }}"
@@ -415,7 +439,7 @@ async def test_the_prefix_and_the_last_turn_stay_beside_the_summary() -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(0, 40))
-@settings(max_examples=50)
+@examples(50)
 def test_cut_keeps_as_many_first_lines_as_fit_with_the_mark(sizes: list[int], limit: int) -> None:
     lines = [" ".join(["word"] * size) for size in sizes]
     *kept, mark = cut("\n".join(lines), limit, words).split("\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from loopback import served_app
 
 from recompact import CompactionFailed, Compactor, Endpoint, InputError, Template, default_template
@@ -242,7 +243,7 @@ def answered_in(message: MessageDict) -> list[str]:
     return [*used, *([message["tool_call_id"]] if message["role"] == "tool" else [])]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(conversations(), st.integers(1, 60))
 def test_a_compaction_breaks_no_conversation(messages: list[MessageDict], budget: int) -> None:
     before = copy.deepcopy(messages)

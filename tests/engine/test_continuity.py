@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from recompact.adaptation.acon_rewriting import sample_entries
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.further_records import further_unit
+from recompact.attribution.records import further_unit
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.config import CompressorConfig
 from recompact.environments.protocol import Task

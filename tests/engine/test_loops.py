@@ -303,7 +303,7 @@ async def test_a_compaction_that_failed_is_paid_for_too() -> None:
 
     spent: list[Any] = []
     backend: Any = SimpleNamespace(compactions=[], spend=lambda *amount: spent.append(amount))
-    with pytest.raises(CompactionFailed):
+    with pytest.raises(CompactionFailed, match="nothing came"):
         await _Noted(Silent(), "c", backend).compress(Context(()), 9)
     assert (spent, backend.compactions) == ([("c", "compressor", Usage(7, 0, 0, 0, 2))], [])
 
@@ -587,7 +587,7 @@ async def test_a_loop_has_no_tasks_to_be_played_again() -> None:
         None,
         None,
     )
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="played again"):
         suite.episode(Task("a", "b"))
 
 

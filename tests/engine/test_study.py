@@ -18,8 +18,7 @@ from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config import Config, ConfigError
 from recompact.engine.config_parser import parse_config
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.execution.scheduler import Unfinished, Unit
 from recompact.engine.store.adaptations import recorded_templates
 from recompact.engine.store.store import Store, StoreError
 from recompact.errors import InputError

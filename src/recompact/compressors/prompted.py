@@ -29,9 +29,10 @@ ABOVE = "(the messages above)"
 class Prompted(CompressorInputs):
     """The compressor that a template induces (π_P in the paper).
 
-    Scope `history`: the model sees the previous summary, the turns, and the task as a block of its own. Scope `prefix`:
-    it sees the prefix too, either `quoted` as a block of the prompt, or `appended`, where the agent's own messages come
-    first and the prompt is the last turn, so that a server can reuse its cache.
+    Scope `history`: the model sees the previous summary, the turns, and the task as a block of its own; where the agent
+    was told no task, but somebody wrote to it, the messages that opened the conversation. Scope `prefix`: it sees the
+    prefix too, either `quoted` as a block of the prompt, or `appended`, where the agent's own messages come first and
+    the prompt is the last turn, so that a server can reuse its cache.
     """
 
     async def compress(self, context: Context, budget: int) -> Compaction:
@@ -74,11 +75,11 @@ class Prompted(CompressorInputs):
         values = {
             "history": ABOVE if appended else consumed.history,
             "previous_summary": ABOVE if appended else previous,
-            "task": self.task,
+            "task": self.task if self._told_task(consumed.prefix) else _opening(consumed.prefix),
             "prefix": ABOVE if appended else quoted_prefix(consumed.prefix),
             "budget": str(limit),
         }
-        instruction = fill(self._with_blocks(text, appended), values)
+        instruction = fill(self._with_blocks(text, consumed.prefix, appended), values)
         if appended:
             spoken = "\n\n".join(filter(None, (self.template.system.strip(), instruction)))
             return (*consumed.messages, user(spoken))
@@ -88,7 +89,11 @@ class Prompted(CompressorInputs):
     def _self_framed(self, part: Literal["first", "update"]) -> bool:
         return "history" in placeholders(self.template.part(part))
 
-    def _with_blocks(self, text: str, appended: bool) -> str:
+    def _told_task(self, prefix: tuple[Message, ...]) -> bool:
+        """Whether the agent's own prefix has the task in it, whatever its line breaks."""
+        return _in_one_line(self.task) in _in_one_line("\n".join(message.content for message in prefix))
+
+    def _with_blocks(self, text: str, prefix: tuple[Message, ...], appended: bool) -> str:
         """Put what the scope shows before the prompt, unless the template has a place for it itself."""
         if appended:
             return text
@@ -98,6 +103,9 @@ class Prompted(CompressorInputs):
             return text if "prefix" in used else block + text
         if not self.task or "task" in used:
             return text
+        if not self._told_task(prefix):
+            opened = "The messages above opened the conversation and stay in the agent's view."
+            return f"<opening>\n{{{{ task }}}}\n</opening>\n{opened}\n\n{text}" if _opening(prefix) else text
         return "<task>\n{{ task }}\n</task>\nThe task above is authoritative and stays in the agent's view.\n\n" + text
 
     @property
@@ -133,6 +141,15 @@ def quoted_prefix(prefix: tuple[Message, ...]) -> str:
         calls = "".join(f"\n-> {c.name}({c.arguments})" for c in message.calls)
         shown.append(f"[{message.role}]\n{message.content}{calls}")
     return "\n\n".join(shown)
+
+
+def _opening(prefix: tuple[Message, ...]) -> str:
+    """What was said to the agent before its first step, besides its instructions."""
+    return quoted_prefix(tuple(message for message in prefix if message.role != "system"))
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def cut(text: str, limit: int, count: TokenCounter) -> str:

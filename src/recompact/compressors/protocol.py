@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from recompact.errors import RecompactError
@@ -55,15 +55,47 @@ class CompressorInputs(CompressorSettings):
     task: str = ""
     tools: tuple[ToolSpec, ...] = ()
     decoding: Decoding = Decoding(max_output_tokens=8192)
+    inner: Compressor | None = None
 
 
 @dataclass(frozen=True)
 class CompressorKind:
     """A way to compress: how one is built for an episode (None compresses nothing), and whether it works by a template,
-    so that arms with other templates are other arms."""
+    so that arms with other templates are other arms. One that `wraps` gets the compressor that it works on as `inner`.
+    """
 
     build: Callable[[CompressorInputs], Compressor | None]
     uses_template: bool = False
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """`first+then`: what follows is only asked where what comes first leaves too little room."""
+
+    first: Compressor
+    then: Compressor
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        compaction = await self.first.compress(context, budget)
+        if leaves_room(compaction.context, budget):
+            return compaction
+        further = await self.then.compress(compaction.context, budget)
+        return replace(
+            further,
+            usage=compaction.usage + further.usage,
+            asked_again=compaction.asked_again or further.asked_again,
+            cut=compaction.cut or further.cut,
+            notes=(*compaction.notes, *further.notes),
+        )
+
+
+ROOM = 0.1
+"""The share of the budget that a compaction should leave free, so that the next one is not due at once."""
+
+
+def leaves_room(context: Context, budget: int) -> bool:
+    return context.size <= (1 - ROOM) * budget
 
 
 class CompactionFailed(RecompactError):
@@ -88,4 +120,4 @@ def room_beside_last(context: Context, budget: int) -> int:
     """Tokens left for what replaces the history: the last turn stays, and half the budget is the least that makes
     sense."""
     last = context.turns[-1].tokens if context.turns else 0
-    return max(budget - last, budget // 2)
+    return max(budget - last - sum(pin.tokens for pin in context.pinned), budget // 2)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recompact.compressors.protocol import Compressor, CompressorKind
+from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, InTurn
 from recompact.errors import InputError, OptionError
-from recompact.registry import Registry, build, check_options
+from recompact.registry import Registry, build, check_options, has_parameter
 
 COMPRESSORS = Registry(
     "compressor",
@@ -18,13 +19,56 @@ COMPRESSORS = Registry(
         "fifo": "recompact.compressors.fifo:Fifo",
         "llmlingua2": "recompact.compressors.llmlingua2:LLMLingua2",
         "none": "recompact.compressors.none:KIND",
+        "masking": "recompact.compressors.masking:Masking",
+        "clear_tool_results": "recompact.compressors.clear_tool_results:ClearToolResults",
+        "anchors": "recompact.compressors.anchors:Anchors",
+        "pinned": "recompact.compressors.pinned:Pinned",
     },
 )
+PLUS = "+"
+WRAPPING = ("anchors", "pinned")
+"""Those that need another one to work on."""
 
 
 def load_compressor(name: str, options: Mapping[str, Any], directory: Path) -> CompressorKind:
-    """A built-in or installed compressor, `file.py:name` or `package.module:name`."""
-    return compressor_kind(COMPRESSORS.find(name, directory), options, name, directory)
+    """A built-in or installed compressor, `file.py:name` or `package.module:name`, or several of them as in
+    `masking+prompted`, whose options are then given under their names."""
+    names = stages_of(name)
+    if len(names) == 1:
+        kinds = [compressor_kind(COMPRESSORS.find(name, directory), options, name, directory)]
+    else:
+        if unknown := [key for key in options if key not in names]:
+            hint = f"the options of each stage of {name!r} stand under its name: {', '.join(names)}"
+            raise OptionError(f"there is no stage {unknown[0]!r}; {hint}", unknown[0])
+        kinds = [compressor_kind(COMPRESSORS.find(n, directory), options.get(n, {}), n, directory) for n in names]
+    return compose(kinds, name)
+
+
+def stages_of(name: str) -> list[str]:
+    """The names of which a compressor is made up. A path may have a plus in it.
+
+    >>> stages_of("masking+prompted"), stages_of("c++/mine.py:Half")
+    (['masking', 'prompted'], ['c++/mine.py:Half'])
+    """
+    return [name] if "/" in name or "\\" in name else name.split(PLUS)
+
+
+def compose(kinds: Sequence[CompressorKind], name: str = "") -> CompressorKind:
+    """Several as one, from left to right: one that wraps works on all that follow; any other is asked first, and what
+    follows only where that leaves too little room."""
+    if kinds[-1].wraps:
+        raise InputError(f"compressor {name!r} needs another one to work on: write {name}{PLUS}prompted")
+    if len(kinds) == 1:
+        return kinds[0]
+
+    def build_all(inputs: CompressorInputs) -> Compressor | None:
+        compressor: Compressor | None = None
+        for kind in reversed(kinds):
+            stage = kind.build(replace(inputs, inner=compressor) if kind.wraps else inputs)
+            compressor = stage if kind.wraps or compressor is None or stage is None else InTurn(stage, compressor)
+        return compressor
+
+    return CompressorKind(build_all, any(kind.uses_template for kind in kinds))
 
 
 def compressor_kind(
@@ -41,12 +85,15 @@ def compressor_kind(
 
     if (missing := getattr(plugin, "missing", None)) and (problem := missing()):
         raise InputError(f"compressor {name!r}: {problem}")
-    check_options(plugin, options, "inputs", "config_directory")  # now, and not in the middle of the first episode
+    # now, and not in the middle of the first episode
+    check_options(plugin, options, "inputs", "config_directory", "inner")
 
     def built(inputs: Any) -> Compressor | None:
-        compressor = build(plugin, options, inputs=inputs, config_directory=directory)
+        compressor = build(
+            plugin, options, inputs=inputs, config_directory=directory, inner=getattr(inputs, "inner", None)
+        )
         if compressor is not None and not isinstance(compressor, Compressor):
             raise InputError(f"compressor {name!r} gave {type(compressor).__name__}, which has no `compress`")
         return compressor
 
-    return CompressorKind(built, bool(getattr(plugin, "uses_template", False)))
+    return CompressorKind(built, bool(getattr(plugin, "uses_template", False)), has_parameter(plugin, "inner"))

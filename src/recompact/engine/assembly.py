@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
 from recompact.engine.config import Config, ConfigError, ModelConfig, config_hash, differences
 from recompact.engine.config_parser import load_config, unknown_models
-from recompact.engine.execution.executor import InProcess
+from recompact.engine.execution.scheduler import InProcess
 from recompact.engine.forecast import price_of
 from recompact.engine.store.connection import LOCK
 from recompact.engine.store.plan import RecordedProgress
@@ -33,10 +34,12 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import HOSTS, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
 from recompact.errors import InputError
-from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
+from recompact.models.limits import Limited, Metered, Price, RateLimits, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.registry import load_model
 from recompact.models.shape import Shaped
+from recompact.triggers.registry import load_trigger
+from recompact.values.chat import Usage
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template, resolve
 from recompact.values.texts import command_line
@@ -86,14 +89,20 @@ async def open_study(
             stack.push_async_callback(close)
         notices = Notices(progress)
         needed = config.used_models if method is None or method.asks_optimizer else config.deciding_models
-        clients = await stack.enter_async_context(open_clients(config, models or {}, needed, notices=notices))
+        spending = Spending(config.ceiling.tokens, config.ceiling.money)
+
+        def lose(name: str, usage: Usage) -> None:
+            spending.add(usage, price_of(config.models.get(name)))
+            store.note_unanswered(name, usage)
+
+        opened = open_clients(config, models or {}, needed, notices=notices, lost=lose)
+        clients = await stack.enter_async_context(opened)
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
         _note_simulated(store, clients)
         if suite is None:
             _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
-        spending = Spending(config.ceiling.tokens, config.ceiling.money)
         prices = {name: price_of(config.models.get(name)) for name in config.used_models | clients.keys()}
         for (name, _), usage in store.spent().items():
             spending.add(usage, prices.get(name, Price()))
@@ -141,11 +150,12 @@ async def open_clients(
     *,
     attempts: int | None = None,
     notices: Notices | None = None,
+    lost: Callable[[str, Usage], None] = lambda name, usage: None,
 ) -> AsyncIterator[dict[str, ChatModel]]:
     """The models that a config uses, or only the `needed` ones, each behind its door; those of the config with
     limits and retries (`attempts` instead of the config's).
 
-    Long waits are reported to `notices`.
+    Long waits are reported to `notices`, and what calls without a reply cost to `lost`.
     """
     ready = own or {}
     count = counter(config.run.counter)
@@ -162,9 +172,10 @@ async def open_clients(
             client = _client(config, name, settings)
             if (close := getattr(client, "aclose", None)) is not None:
                 stack.push_async_callback(close)
-            limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
+            limits = RateLimits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
             policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait, max_wait=settings.max_wait)
-            clients[name] = Retrying(Limited(Shaped(client, count), limits, notices), policy, notices)
+            limited = Limited(Shaped(client, count), limits, notices)
+            clients[name] = Retrying(limited, policy, notices, partial(lost, name))
         yield clients
 
 
@@ -260,7 +271,9 @@ def _load_suite(config: Config) -> Suite:
 
 
 def compressor_in(config: Config) -> CompressorKind:
-    """The compressor that a config names."""
+    """The compressor that a config names; what is wrong with its trigger shows here as well."""
+    with config.blame("compressor", key="trigger"):
+        load_trigger(config.compressor.trigger, config.directory)
     with config.blame("compressor", key="kind"):
         return load_compressor(config.compressor.kind, config.compressor.options, config.directory)
 

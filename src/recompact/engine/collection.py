@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recompact.engine.execution.episodes import run_episode, with_differences
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
@@ -48,6 +48,7 @@ def trajectory_unit(
             step_limit=study.config.run.step_limit,
             compressor=lambda opening: None if stop_when_due else study.compressor(calls, task, opening),
             budget=study.config.compressor.budget,
+            schedule=study.schedule,
             snapshots=snapshots,
             observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recompact.compressors.pinned import Pinned, check_pins
 from recompact.compressors.prompted import Prompted
-from recompact.compressors.protocol import SCOPES, Scope, due
+from recompact.compressors.protocol import SCOPES, Compressor, CompressorInputs, Scope, due
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.limits import Retrying
@@ -49,6 +50,7 @@ class Compactor:
     `template` is a `Template`, a directory, or "default". `model` is a `ChatModel`, an `Endpoint`, or the id of a model
     at OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither
     system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
+    `pinned` are texts that are still there, word for word, after every compaction; they count in the budget.
     """
 
     template: Template | Path | str
@@ -56,12 +58,14 @@ class Compactor:
     budget: int
     scope: Scope = "history"
     count: TokenCounter = field(default_factory=counter)
+    pinned: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
             raise InputError(f"unknown scope {self.scope!r}: use one of {', '.join(SCOPES)}")
         if self.budget < 1:
             raise InputError(f"budget {self.budget} is too small: give at least 1 token")
+        check_pins(self.pinned, self.budget, self.count)
         if not isinstance(self.template, Template):
             object.__setattr__(self, "template", resolve(str(self.template), Path.cwd()))
 
@@ -80,10 +84,16 @@ class Compactor:
             return list(messages)
         assert isinstance(self.template, Template)
         async with self._connect() as model:
-            compressor = Prompted(model, self.template, self.count, task=conversation.task, scope=self.scope)
+            compressor: Compressor = Prompted(
+                model, self.template, self.count, task=conversation.task, scope=self.scope
+            )
+            if self.pinned:
+                inputs = CompressorInputs(model, self.template, self.count)
+                compressor = Pinned(inputs, compressor, texts=self.pinned, rules=False, files=())
             compaction = await compressor.compress(conversation.context, self.budget)
         assert compaction.context.summary is not None
-        return conversation.with_summary(compaction.context.summary.text)
+        pins = [pin.message for pin in compaction.context.pinned]
+        return conversation.with_summary(compaction.context.summary.text, pins)
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[ChatModel]:
@@ -129,11 +139,11 @@ class _Conversation:
         """What the user said before the first answer."""
         return "\n\n".join(message.content for message in self.context.prefix if message.role == "user")
 
-    def with_summary(self, text: str) -> list[MessageDict]:
-        """The prefix, the summary and the last turn. System messages among the older turns stay too, in their order."""
+    def with_summary(self, text: str, pins: Sequence[Message] = ()) -> list[MessageDict]:
+        """The prefix, the summary, pins and the last turn. System messages among the older turns stay, in order."""
         standing = [m for group in self.groups[:-1] for m in group if _ROLES.get(_fields(m)["role"]) == "system"]
-        summary = summary_message(text)
-        return [*self.prefix, *standing, {"role": summary.role, "content": summary.content}, *self.groups[-1]]
+        added = [{"role": each.role, "content": each.content} for each in (summary_message(text), *pins)]
+        return [*self.prefix, *standing, *added, *self.groups[-1]]
 
 
 @dataclass(frozen=True)

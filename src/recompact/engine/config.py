@@ -21,9 +21,11 @@ from recompact.agents.settings import IGNORED, AgentSettings
 from recompact.compressors.protocol import CompressorSettings
 from recompact.engine.rollout import OBSERVATION_TOKENS
 from recompact.environments.cluster.settings import ClusterSettings
+from recompact.environments.loading import SUITES
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError, OptionError
 from recompact.models.endpoint import Endpoint, Seconds
+from recompact.models.registry import MODELS
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
 from recompact.values.key import key
@@ -37,15 +39,15 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 TEMPERATURE, TOP_P, EFFORT = "sampling temperature", "sampling by mass", "how much the model reasons, in its own words"
 
-DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimizer": "sim-optimizer"}
-"""The model of each role where a config names none at all: the embedded ones."""
+DEFAULT_MODELS = {role: MODELS.default(role) for role in ("agent", "compressor", "optimizer")}
+"""The model of each role where a config names none at all."""
 
 
 @dataclass(frozen=True)
 class SuiteConfig:
     """[suite]: which tasks."""
 
-    use: str = key("pocket", "a suite: built in, installed, file.py:name or package.module:name")
+    use: str = key(SUITES.default("suite"), "a suite: built in, installed, file.py:name or package.module:name")
     split: str = key("train", "which split")
     tasks: tuple[str, ...] = key((), "only these ids")
     limit: Count | None = key(None, "only the first N tasks")
@@ -148,9 +150,15 @@ _OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "m
 class CompressorConfig(CompressorSettings):
     """[compressor]: what replaces the history, and when."""
 
-    kind: str = key("prompted", "prompted, fifo, llmlingua2, none, an installed one, file.py:name or module:name")
+    kind: str = key(
+        "prompted", "prompted, masking, fifo, llmlingua2, none, …, several with +, file.py:name or module:name"
+    )
     options: dict[str, Any] = key({}, "options of that kind")
     budget: Count = key(4096, "tokens of summary and turns before a compaction; the prefix is not counted")
+    trigger: str = key("budget", "when to compact: budget, turn, phase, interval:N, file.py:name or module:name")
+    soft: Share = key(0.6, "share of the budget from which turn and phase look for a good moment")
+    min_calls: Count = key(1, "calls of the agent from one compaction to the next, at least")
+    min_gain: Share = key(0.0, "share by which a compaction must make the context smaller, or it is refused")
     model: str | None = key(None, "the model that writes summaries; default: the agent's")
     template: str = key("default", "default, checkpoint, structured, or a template directory")
     max_output_tokens: Count = key(8192, "tokens of one summary")
@@ -193,8 +201,6 @@ class AdaptConfig:
     fit_tasks: Count = key(12, "tasks that candidates are run on: those with the most compactions")
     fit_runs: Count = key(1, "runs of each candidate on each of them")
     fit_retries: Annotated[int, Ge(0)] = key(2, "new tries of a run that its environment broke")
-    selection: Literal["paper", "racing"] = key("paper", "all candidates on all fit tasks, or a race")
-    replays: Count = key(3, "at most, of each candidate at each boundary that it answers, before it races")
     redraws: Annotated[int, Ge(0)] = key(3, "new draws of a diagnosis or a candidate that breaks a rule")
     evidence_tokens: Count = key(60_000, "tokens of evidence in one call")
 
@@ -281,6 +287,9 @@ class Config(Tables):
             del data["run"]["observation_tokens"]
         if not self.compressor.options:
             del data["compressor"]["options"]
+        for name in ("trigger", "soft", "min_calls", "min_gain"):
+            if data["compressor"][name] == getattr(CompressorConfig, name):  # as before there was a choice
+                del data["compressor"][name]
         keys = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
             name: redact({each: model[each] for each in (*keys, *(("use", "options") * (model["use"] != "openai")))})

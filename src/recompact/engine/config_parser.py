@@ -22,6 +22,7 @@ from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable
+from recompact.values.reading import read_small
 from recompact.values.toml import Place, lines_of
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 def load_config(path: Path) -> Config:
     """Read and check a config file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_small(path)
     except FileNotFoundError:
         raise InputError(f"there is no config file {path}; docs/configuration.md shows a first one") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     return parse_config(text, path)
 
@@ -51,6 +52,8 @@ def parse_config(text: str, path: Path) -> Config:
     """
     try:
         data = tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{path} cannot be read: it is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
     lines = lines_of(text)

@@ -230,6 +230,7 @@ class _Backend:
             step_limit=study.config.run.step_limit,
             compressor=lambda opening: self._compressor(study, calls, task, opening),
             budget=study.config.compressor.budget,
+            schedule=study.schedule,
             snapshots=False,
             observation_tokens=study.config.run.observation_tokens,
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from recompact.compressors.protocol import CompactionFailed, Compressor, due
+from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
+from recompact.triggers.protocol import FUTILE, Schedule
 from recompact.values.chat import Decoding, Message, Reply, Request, Usage, canonical, user
 from recompact.values.context import Context, Turn
 from recompact.values.progress import SILENT, Progress
@@ -25,6 +26,9 @@ ODD_REPLY = "odd reply"
 
 OBSERVATION_TOKENS = 20_000
 """How many tokens of one observation an agent is shown, unless [run] observation_tokens says otherwise."""
+
+
+BY_BUDGET = Schedule()
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class _State:
     peak: int = 0
     peak_reported: int = 0
     shared: int = 0
+    compacted: int | None = None  # calls that had been made when a compaction was last tried
+    futile: int = 0  # compactions in a row that gained nothing
+
+    def due(self, schedule: Schedule, budget: int) -> bool:
+        """Whether to compact before the next call."""
+        return self.futile < FUTILE and schedule.due(self.context, budget, len(self.turns), self.compacted)
 
     @staticmethod
     def after(start: Trajectory) -> _State:
@@ -94,6 +104,7 @@ async def rollout(
     context: Context | None = None,
     compressor: Compressor | None = None,
     budget: int = 4096,
+    schedule: Schedule = BY_BUDGET,
     step_limit: int = 50,
     actions: Sequence[Action] = (),
     snapshots: bool = True,
@@ -112,22 +123,25 @@ async def rollout(
     state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     state = state if start is None else _State.after(start)
     fixed = _fixed_tokens(opening, count)
-    # Running out of steps is a failure, whatever state the environment is in.
+    # Running out of steps is a failure, whatever state the environment is in, unless its benchmark judges that state.
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:
         while len(state.turns) < step_limit:
-            if stop_when_due and due(state.context, budget):
+            if stop_when_due and state.due(schedule, budget):
                 ending = "compaction due"
                 state.boundaries.append(await _stop(episode, state))
                 break
-            if compressor is not None and due(state.context, budget):
-                state.context = await _compact(compressor, budget, episode, state, snapshots)
+            if compressor is not None and state.due(schedule, budget):
+                state.context = await _compact(compressor, budget, schedule, episode, state, snapshots)
             finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens)
             progress.step()
             if finished:
                 ending, score = "finished", await episode.score()
                 break
+        else:
+            if opening.judged_at_limit:
+                score = await episode.score()
     except ContextOverflow as failure:
         ending, error = "context overflow", str(failure)
     except Refused as failure:
@@ -163,9 +177,12 @@ async def _step(
     return finished
 
 
-async def _compact(compressor: Compressor, budget: int, episode: Episode, state: _State, snapshots: bool) -> Context:
-    """One compaction: Eq. 1's second case, recorded as a boundary."""
+async def _compact(
+    compressor: Compressor, budget: int, schedule: Schedule, episode: Episode, state: _State, snapshots: bool
+) -> Context:
+    """One compaction: Eq. 1's second case, recorded as a boundary. One that gains nothing is refused."""
     pre, step = state.context, len(state.turns)
+    state.compacted = step
     try:
         compaction = await compressor.compress(pre, budget)
     except (CompactionFailed, ContextOverflow, Refused) as failure:
@@ -177,6 +194,11 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
     if compaction.usage.calls:
         state.spend("compressor", compaction.usage)
     state.incidents += [Incident(step, ODD_REPLY, note) for note in compaction.notes]
+    if not schedule.gains(pre.size, compaction.context.size):
+        state.futile += 1
+        state.incidents.append(Incident(step, COMPACTION_FAILED, _futile(pre, compaction.context, state.futile)))
+        return pre
+    state.futile = 0
     state.boundaries.append(
         Boundary(
             index=len(state.boundaries) + 1,
@@ -190,6 +212,11 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
         )
     )
     return compaction.context
+
+
+def _futile(pre: Context, post: Context, times: int) -> str:
+    ended = f"; after {times} like this in a row nothing more is compacted here" if times >= FUTILE else ""
+    return f"it gained too little: {pre.size:,} tokens would have become {post.size:,}{ended}"
 
 
 async def _stop(episode: Episode, state: _State) -> Boundary:

@@ -16,8 +16,7 @@ from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, CompressorSettings
 from recompact.compressors.registry import load_compressor
 from recompact.engine.config import Config
-from recompact.engine.execution.executor import Executor, Unit
-from recompact.engine.execution.scheduler import run_units
+from recompact.engine.execution.scheduler import Executor, Unit, run_units
 from recompact.engine.rollout import Agent
 from recompact.engine.store.plan import RecordedProgress
 from recompact.engine.store.store import Store
@@ -26,6 +25,8 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
+from recompact.triggers.protocol import Schedule
+from recompact.triggers.registry import load_trigger
 from recompact.values.chat import Decoding, Reply, Request
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template
@@ -151,6 +152,12 @@ class Study:
             decoding=Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
         )
         return self.compressor_kind.build(inputs)
+
+    @property
+    def schedule(self) -> Schedule:
+        """When to compact."""
+        c = self.config.compressor
+        return Schedule(load_trigger(c.trigger, self.config.directory), c.soft, c.min_calls, c.min_gain)
 
     def compressing(self, kind: str, options: Mapping[str, Any] | None = None, **settings: Any) -> Study:
         """The study with another compressor: its kind, and other keys of [compressor]."""

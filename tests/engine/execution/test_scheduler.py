@@ -12,8 +12,7 @@ from execution_support import HERE
 from hypothesis import given, strategies as st
 from progress_support import Heard
 
-from recompact.engine.execution.executor import InProcess, Unit
-from recompact.engine.execution.scheduler import Unfinished, run_agenda, run_units
+from recompact.engine.execution.scheduler import InProcess, Unfinished, Unit, run_agenda, run_units
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError

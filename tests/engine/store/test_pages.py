@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from made_up_runs import begin, collect
 
 from recompact.engine.store.pages import TrajectoryQuery, trajectory_page
 from recompact.engine.store.store import Store
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.permutations([f"collect/t{n}" for n in range(7)]), st.integers(0, 7), st.integers(1, 4))
 def test_pages_by_harm_together_are_the_order_of_the_verdicts(
     tmp_path_factory: pytest.TempPathFactory, order: list[str], judged: int, limit: int

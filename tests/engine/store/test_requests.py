@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.engine.config import Config, SuiteConfig
 from recompact.engine.store.packing import pack, unpack
@@ -68,7 +69,7 @@ requests = st.builds(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.sampled_from(["agent", "compressor"]), requests), min_size=1, max_size=8))
 def test_every_request_comes_back_word_for_word(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
@@ -137,7 +138,7 @@ def test_what_is_not_what_was_sent_is_refused(tmp_path: Path, damage: str) -> No
             kept_request(store, "u", 2)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=3000), st.lists(st.binary(max_size=2000), max_size=5), st.booleans())
 def test_a_text_that_leans_on_others_comes_back(raw: bytes, others: list[bytes], repeats: bool) -> None:
     keys = {hashlib.sha256(text).digest(): text for text in others}

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from examples import examples
 from fakes import Noter, Reader, pages_suite
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from needs import require
 from run_files import select_rows
 
@@ -48,7 +49,7 @@ replies = st.builds(
 
 
 @given(st.lists(texts | st.binary(max_size=2000), max_size=8))
-@settings(max_examples=50)  # it waits for the disk
+@examples(50)  # it waits for the disk
 def test_texts_come_back_as_they_went_in_and_are_kept_once(
     tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]
 ) -> None:
@@ -76,7 +77,7 @@ class Answers:
 
 
 @given(st.lists(replies, min_size=1, max_size=6), st.integers(0, 6))
-@settings(max_examples=50)
+@examples(50)
 def test_journal_replay_is_the_identity_wherever_it_was_cut(
     tmp_path_factory: pytest.TempPathFactory, prepared: list[Reply], cut: int
 ) -> None:

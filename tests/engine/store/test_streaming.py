@@ -7,7 +7,8 @@ import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from report_support import claim
 from rich.console import Console
 
@@ -39,7 +40,7 @@ def trajectory(steps: int, every: int, state: int = 0, text: str = "") -> Trajec
     return Trajectory("t", turns, boundaries, "finished", Score.of(True, answer="42"), Context(PREFIX, None, turns))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(steps=st.integers(1, 12), every=st.integers(1, 5))
 def test_the_parts_are_those_of_the_trajectory_in_their_order(tmp_path_factory: object, steps: int, every: int) -> None:
     whole = trajectory(steps, every, state=8)

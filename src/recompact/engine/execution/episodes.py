@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from recompact.compressors.protocol import Compressor
-from recompact.engine.rollout import OBSERVATION_TOKENS, Agent, rollout
+from recompact.engine.rollout import BY_BUDGET, OBSERVATION_TOKENS, Agent, rollout
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
 from recompact.models.journal import UnitCalls
+from recompact.triggers.protocol import Schedule
 from recompact.values.context import Context
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import TokenCounter
@@ -26,6 +27,7 @@ async def run_episode(
     step_limit: int,
     compressor: Callable[[Opening], Compressor | None] = lambda opening: None,
     budget: int = 4096,
+    schedule: Schedule = BY_BUDGET,
     snapshot: Snapshot | None = None,
     context: Context | None = None,
     actions: Sequence[Action] = (),
@@ -53,6 +55,7 @@ async def run_episode(
             context=context,
             compressor=compressor(opening),
             budget=budget,
+            schedule=schedule,
             step_limit=step_limit,
             actions=actions,
             snapshots=snapshots,

@@ -1,5 +1,6 @@
-"""Many units at once, with no barrier between them: as soon as one ends the next begins, and its value is recorded.
+"""Units of work, many at once, with no barrier between them: as soon as one ends the next begins.
 
+Playing a unit gives a value; the driver alone records it.
 A failure belongs to the unit that met it, and the others go on. Only a failure that every unit would meet (a wrong key,
 a model that is not there, a ceiling, a server that is gone) and an error of ours that is no failure of a model stop all
 of them.
@@ -9,18 +10,65 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from recompact.engine.execution.executor import Executor, Unit
+from recompact.environments.protocol import EpisodeLost
 from recompact.errors import RecompactError
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside, UnreadableReply
+from recompact.models.journal import Journal, UnitCalls
 from recompact.values.chat import whole
 from recompact.values.progress import SILENT, Progress
 from recompact.values.texts import quantity
 
 T = TypeVar("T")
+
+_LIVES = 10  # times that a unit loses its episode before it is left for the next command
+
+
+@dataclass(frozen=True)
+class Unit(Generic[T]):
+    """A piece of work with a name, from which everything random in it is seeded.
+
+    `record` writes the value down, with the seconds that it took. Units that share a `group` meet the same trouble, so
+    their failures in a row count once. `task` is the task that it is about, if any.
+    """
+
+    name: str
+    play: Callable[[UnitCalls], Awaitable[T]]
+    record: Callable[[T, float], None]
+    group: str = ""
+    task: str = ""
+
+
+class Executor(Protocol):
+    """Plays units, here or elsewhere. Calls to models go through the driver's journal in either case."""
+
+    async def submit(self, unit: Unit[T]) -> T: ...
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        """Remember that playing this unit again would fail again; `submit` then raises `SetAside`."""
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Plays units in the driver itself. One whose episode was lost with its machine begins again from the journal."""
+
+    journal: Journal
+    seed: int = 0
+
+    async def submit(self, unit: Unit[T]) -> T:
+        for life in range(1, _LIVES + 1):
+            try:
+                return await unit.play(UnitCalls(self.journal, unit.name, self.seed))
+            except EpisodeLost as lost:
+                if life == _LIVES:
+                    raise ModelFailure(f"its episode was lost {_LIVES} times, at last: {lost}") from None
+        raise AssertionError("the last life returns or raises")
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        self.journal.set_aside(unit, reason)
 
 
 @dataclass(frozen=True)

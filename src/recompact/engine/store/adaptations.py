@@ -25,7 +25,6 @@ class AdaptationRecord:
     reasons: Mapping[str, Sequence[Reason]] = field(default_factory=dict)
     evidence: EvidenceCounts | None = None
     statement: str = ""  # why there is nothing to select from
-    proposed: tuple[str, ...] = ()  # hashes of the candidates as they were before the selection dropped clauses
     template: Template | None = None  # the one that it started from, where the run has its text
     path: str = ""  # where the winner was written
 
@@ -44,15 +43,14 @@ class AdaptationRecord:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the evidence was, and what the selection noted."""
-        evidence = (self.evidence.statement,) if self.evidence else ()
-        return (*evidence, *(self.selection.notes if self.selection else ()))
+        """What the evidence was."""
+        return (self.evidence.statement,) if self.evidence else ()
 
     @property
     def templates(self) -> frozenset[str]:
         """The hashes of all templates that were run for it."""
         revised = (candidate.template.hash for candidate in self.candidates if candidate.template)
-        return frozenset((self.original, *revised, *self.proposed))
+        return frozenset((self.original, *revised))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,7 +62,6 @@ class AdaptationRecord:
             "reasons": {place: [[r.text, r.kind] for r in found] for place, found in self.reasons.items()},
             "evidence": self.evidence.to_json() if self.evidence else None,
             "statement": self.statement,
-            "proposed": list(self.proposed),
         }
 
 
@@ -94,7 +91,6 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
             {place: tuple(Reason(*each) for each in found) for place, found in data["reasons"].items()},
             EvidenceCounts.from_json(counts) if counts else None,
             data.get("statement", ""),
-            tuple(data.get("proposed", ())),
             original,
         )
         winner = record.winner.template if record.winner else None

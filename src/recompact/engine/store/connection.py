@@ -31,6 +31,10 @@ def take_lock(path: Path) -> int:
         lock = os.open(f"{path.resolve()}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error}; name another [run] directory") from None
+    with suppress(OSError):
+        if path.stat().st_nlink > 1:  # SQLite keeps a log beside each name, and so would two drivers a lock
+            os.close(lock)
+            raise StoreError(f"{path} has several names (hard links), so others may write to it: copy it to use it")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -15,7 +15,7 @@ from typing import Any
 
 from recompact.engine.store.store import Store
 from recompact.values.chat import Message, Usage, canonical
-from recompact.values.context import Context, Summary, Turn
+from recompact.values.context import Context, Pin, Summary, Turn
 from recompact.values.trajectory import Action, Boundary, Incident, Score, Snapshot, Trajectory
 
 
@@ -205,8 +205,9 @@ def _context_document(store: Store, context: Context) -> dict[str, Any]:
     summary = context.summary
     return {
         "prefix": [store.put(m.text).hex() for m in context.prefix],
-        "summary": [store.put(summary.text).hex(), summary.tokens] if summary else None,
+        "summary": [store.put(summary.text).hex(), summary.tokens, *filter(None, [summary.item])] if summary else None,
         "turns": [_turn_document(store, t) for t in context.turns],
+        **({"pinned": [[store.put(p.message.text).hex(), p.tokens] for p in context.pinned]} if context.pinned else {}),
     }
 
 
@@ -214,8 +215,9 @@ def _context(store: Store, data: Mapping[str, Any], message: _Messages) -> Conte
     summary = data["summary"]
     return Context(
         tuple(message(m) for m in data["prefix"]),
-        Summary(store.text(bytes.fromhex(summary[0])), summary[1]) if summary else None,
+        Summary(store.text(bytes.fromhex(summary[0])), *summary[1:]) if summary else None,
         tuple(_turn(message, t) for t in data["turns"]),
+        tuple(Pin(message(key), tokens) for key, tokens in data.get("pinned", ())),
     )
 
 

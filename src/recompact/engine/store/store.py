@@ -39,6 +39,7 @@ __all__ = ["Store", "StoreError"]
 T = TypeVar("T")
 
 USAGE = ("input", "output", "cached", "reasoning", "calls", "estimated", "cache_reported")
+UNANSWERED = "unanswered"  # stands for the role of calls that brought no reply
 """The columns that make up a `Usage`, in its order."""
 
 KEPT = 50_000  # hashes that are remembered, some five megabytes
@@ -293,6 +294,16 @@ class Store:
             parameters,
         )
         self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
+
+    def note_unanswered(self, configured: str, usage: Usage) -> None:
+        """Remember what was paid, or may have been, for calls that brought no reply."""
+        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE)
+        with self.transaction():
+            self._db.execute(
+                f"INSERT INTO dropped (phase, configured, role, {', '.join(USAGE)})"
+                f" VALUES ('', ?, ?, {', '.join('?' * len(USAGE))}) ON CONFLICT DO UPDATE SET {added}",
+                (configured, UNANSWERED, *(getattr(usage, name) for name in USAGE)),
+            )
 
     def set_aside(self, unit: str, reason: str) -> None:
         """Remember that a unit would fail again if it were played again."""

@@ -1,0 +1,74 @@
+"""Masking: results of older calls become a line that names the call and the size; the calls and their arguments stay.
+
+No model is asked. What was masked is still known to have been done, and can be asked for again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from recompact.compressors.protocol import Compaction, CompressorInputs, leaves_room
+from recompact.registry import Limit
+from recompact.values.chat import Message
+from recompact.values.context import Context, Turn
+from recompact.values.phases import reports_error
+from recompact.values.tokens import TokenCounter
+
+_MASK = re.compile(r"\[The result of [^\n]{1,200}, [\d,]+ characters, was left out\.\]")
+
+
+class Masking:
+    """Masks the results of all calls before the last `turns` turns; of fewer, where that leaves too little room. The
+    most recent turn always stays. `tools` are those whose results may be masked (default: all)."""
+
+    def __init__(
+        self,
+        inputs: CompressorInputs,
+        *,
+        turns: Annotated[int, Limit(ge=1)] = 10,
+        tools: Sequence[str] = (),
+        keep_errors: bool = False,
+    ) -> None:
+        self._count, self._turns = inputs.count, turns
+        self._tools, self._keep_errors = frozenset(tools), keep_errors
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        kept = min(self._turns, len(context.turns))
+        smaller = self._mask_before(context, kept)
+        while kept > 1 and not leaves_room(smaller, budget):
+            kept -= 1
+            smaller = self._mask_before(smaller, kept)
+        return Compaction(smaller)
+
+    def _mask_before(self, context: Context, kept: int) -> Context:
+        old = context.turns[: len(context.turns) - kept]
+        turns = tuple(mask_results(turn, self._maskable, self._count) for turn in old)
+        return replace(context, turns=(*turns, *context.turns[len(old) :])) if turns != old else context
+
+    def _maskable(self, name: str, result: Message) -> bool:
+        return (not self._tools or name in self._tools) and not (self._keep_errors and reports_error(result.content))
+
+
+def mask_results(turn: Turn, maskable: Callable[[str, Message], bool], count: TokenCounter) -> Turn:
+    """The turn with a line in place of each result that may be masked; the turn itself where that saves nothing."""
+    names = {call.id: call.name for call in turn.message.calls}
+    results = tuple(
+        _mask(result, names[result.call_id])
+        if result.role == "tool" and result.call_id in names and maskable(names[result.call_id], result)
+        else result
+        for result in turn.results
+    )
+    if all(new is old for new, old in zip(results, turn.results, strict=True)):
+        return turn
+    smaller = Turn.measured(turn.message, results, count)
+    return smaller if smaller.tokens < turn.tokens else turn
+
+
+def _mask(result: Message, name: str) -> Message:
+    line = f"[The result of {' '.join(name.split())[:200]}, {len(result.content):,} characters, was left out.]"
+    return (
+        result if len(line) >= len(result.content) or _MASK.fullmatch(result.content) else replace(result, content=line)
+    )

@@ -1,0 +1,1 @@
+"""When to compact: triggers, one file each."""
