@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import recompact
 from arena import FIFO, NONE, Arm, accuracy, play
+from recompact.adaptation.absolutes import without_absolutes
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.fact_clauses import CLAUSES, ORDERS, SPARING, Form, with_clauses
 from recompact.adaptation.registry import load_method
@@ -44,7 +45,7 @@ from recompact.values.chat import sha256
 from recompact.values.template import Template, default_template, load
 
 REFERENCES = ("none", "fifo")  # no prompt at all
-FIXED = (ORIGINAL, "all-clauses", "all-sparing")  # prompts that no evidence changed
+FIXED = (ORIGINAL, "all-clauses", "all-sparing", "all-softened")  # prompts that no evidence changed
 ADAPTING = (
     "acon-ut",
     "acon-utco",
@@ -61,6 +62,7 @@ ADAPTING = (
     "causes-without-weights",
     "causes-without-more",
     "causes-entries",
+    "causes-without-prior",
     "gepa",
     "pair",
 )
@@ -76,6 +78,7 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "causes-without-weights": ("causes", {"more_tasks": TRAIN, "weights": False}),
     "causes-without-more": ("causes", {"more_tasks": 0}),
     "causes-entries": ("causes", {"more_tasks": TRAIN, "wording": "entries"}),
+    "causes-without-prior": ("causes", {"more_tasks": TRAIN, "prior": False}),
 }
 """Names that stand for a method with options: `causes` may collect as many tasks again, and one thing less each."""
 
@@ -284,6 +287,7 @@ def template_of(directory: Path, method: str) -> Template | None:
         ORIGINAL: default_template(),
         "all-clauses": all_clauses(default_template()),
         "all-sparing": all_clauses(default_template(), SPARING),
+        "all-softened": all_clauses(without_absolutes(default_template())[0], SPARING),
     }[method]
 
 

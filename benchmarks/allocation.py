@@ -19,21 +19,19 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
-from recompact.attribution.detection import selected_by_all
+from recompact.attribution.detection import sample, selected_by_all, shuffle_draws
 from recompact.attribution.effects import hazard_and_burden
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import PAPER
-from recompact.attribution.prior import Tilt
 from recompact.attribution.racing import DEFAULT, Racing
-from recompact.attribution.registry import audited_tilts, trajectory_facts
+from recompact.attribution.registry import trajectory_facts
 from recompact.attribution.uniform import Uniform
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
@@ -59,7 +57,6 @@ class World:
     truth: Mapping[BoundaryId, Outcomes]  # other draws, which decide what is harmful
     links: Mapping[BoundaryId, Link]
     remaining: Mapping[BoundaryId, int]
-    tilts: Mapping[BoundaryId, Tilt] = field(default_factory=dict)  # what an audit of the trajectories says
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,6 @@ def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int 
     planted: dict[BoundaryId, Outcomes] = {}
     links: dict[BoundaryId, Link] = {}
     remaining: dict[BoundaryId, int] = {}
-    tilts: dict[BoundaryId, Tilt] = {}
     for seed in range(first, first + runs):
         config = Config(
             suite=SuiteConfig(split="test", limit=limit),
@@ -134,7 +130,6 @@ def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int 
         # The same task is in every run: its unit says which run.
         with Store.read(path) as store:
             facts = [replace(f, unit=f"{seed}/{f.unit}") for f in trajectory_facts(store)]
-            tilts |= {BoundaryId(f"{seed}/{b.unit}", b.index): tilt for b, tilt in audited_tilts(store).items()}
         links.update(links_of(facts))
         for truth in truths:
             boundary = BoundaryId(f"{seed}/collect/{truth.task}", truth.index)
@@ -143,7 +138,7 @@ def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int 
             planted[boundary] = Outcomes(*({n: arm[n] for n in range(SAMPLED, draws)} for arm in (pre, post)))
             remaining[boundary] = config.run.step_limit - truth.step
     assert links.keys() <= pool.keys()
-    return World(pool, planted, links, remaining, tilts)
+    return World(pool, planted, links, remaining)
 
 
 class Lines(Silent):
@@ -246,7 +241,6 @@ def goals(results: Mapping[str, Mapping[str, Tally]]) -> list[dict[str, Any]]:
     return out
 
 
-AUDITED = "… prior: audit"  # chained racing that starts from what an audit of the trajectories shows
 REACHING_SEEDS = 10
 HARMLESS = (0.02, 0.03, 0.05, DEFAULT.harmless_below, 0.1, 0.15, 0.2, 0.3)
 """Probabilities of harm below which a race ends: the lower, the more draws."""
@@ -287,8 +281,6 @@ def main() -> None:
     racing = Racing(remaining=world.remaining)
     plain: list[Allocation] = [Uniform(3), Halving(), Chained(Halving(), world.links), racing]
     results = {each.name: tallies(each, world, seeds) for each in [*plain, Chained(racing, world.links)]}
-    audited = replace(racing, tilts=world.tilts)
-    results[AUDITED] = tallies(Chained(audited, world.links), world, seeds)
     report = {
         "boundaries": len(world.pool),
         "draws_of_the_truth": draws - SAMPLED,
@@ -307,7 +299,7 @@ def main() -> None:
             for name, chained in (("fresh", False), ("chained", True))
         },
         "goals": goals(results),
-        "reaching": reaching(world, {"chained racing": racing, AUDITED: audited}, min(seeds, REACHING_SEEDS)),
+        "reaching": reaching(world, {"chained racing": racing}, min(seeds, REACHING_SEEDS)),
     }
     print(json.dumps(report, indent=2)) if args.json else show(report)
 
@@ -352,7 +344,7 @@ def show(report: Mapping[str, Any]) -> None:
     print(f"continuations per boundary to reach halving's F1 of {reach['f1']:.3f}, by ending races earlier or later:")
     for name, cost in reach["continuations"].items():
         curve = ", ".join(f"{draws:.2f} {f1:.3f}" for draws, f1 in reach["curves"][name])
-        met = "" if name != AUDITED else f" (goal: {GOAL}, {'met' if cost and cost <= GOAL else 'not met'})"
+        met = f" (goal: {GOAL}, {'met' if cost and cost <= GOAL else 'not met'})"
         print(f"  {name}: {f'{cost:.2f}' if cost else 'not reached'}{met}; draws and F1: {curve}")
 
 

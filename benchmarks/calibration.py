@@ -19,9 +19,8 @@ from random import Random
 
 from allocation import CACHE, World, pool_runs
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.detection import selected_by_all
+from recompact.attribution.detection import sample, selected_by_all, shuffle_draws
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.prior import learn_priors, published_prior
 from recompact.attribution.racing import Racing

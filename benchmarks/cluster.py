@@ -32,8 +32,7 @@ from typing import Any
 
 from engine import InstantModel
 from recompact.engine.execution.episodes import run_episode
-from recompact.engine.execution.executor import InProcess, Unit
-from recompact.engine.execution.scheduler import run_units
+from recompact.engine.execution.scheduler import InProcess, Unit, run_units
 from recompact.engine.rollout import Agent
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store

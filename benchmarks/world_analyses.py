@@ -19,7 +19,9 @@ from acceptance import ORIGINAL
 from adaptations import MORE_CLAUSES
 from arena import NONE, SUITE, Arm, Outcome, accuracy, play, play_boundaries
 from random_effects import random_effects
-from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
+from recompact.adaptation.absolutes import without_absolutes
+from recompact.adaptation.fact_clauses import CLAUSES, ENTRIES, SPARING, with_clauses
+from recompact.adaptation.missing_facts import Kind as FactKind
 from recompact.errors import InputError
 from recompact.simulation.judgement import suspects
 from recompact.simulation.parameters import KINDS, Habits, Kind
@@ -171,6 +173,38 @@ def ceiling(number: int) -> Figures:
 def _rank(outcomes: Sequence[Sequence[Outcome]]) -> tuple[float, float]:
     """More successes first, then fewer steps."""
     return fmean(accuracy(outcomes)), -fmean(outcome.steps for row in outcomes for outcome in row)
+
+
+@keep_figures("wording")
+def wording(number: int) -> Figures:
+    """What words alone win, with no evidence: each kind asked for sparingly, all of them, one of them demanded besides,
+    and without the absolutes of the plain prompt."""
+    results = play(draw_world(number), SUITE.tasks("test"), {"plain": ORIGINAL, **wordings()}, WORDING_RUNS)
+    return {name: _against(results["plain"], own) for name, own in results.items() if name != "plain"}
+
+
+WORDING_RUNS = (20, 21, 22)
+DECIDING: Mapping[str, FactKind] = {"tokens": "secret", "signatures": "interface", "pages": "page", "sets": "result"}
+"""The kinds that the plain prompt does not mention."""
+MENTIONED: Mapping[str, FactKind] = {"conditions": "condition", "changes": "done", "open work": "open"}
+
+
+def wordings() -> dict[str, Arm]:
+    """Fixed prompts, and no compaction."""
+    plain = default_template()
+    softer, _ = without_absolutes(plain)
+    sparing = list(SPARING.clauses.items())
+
+    def demanding(kind: FactKind) -> Template:
+        return with_clauses(
+            plain, [(each, (ENTRIES if each == kind else SPARING).clauses[each]) for each, _ in sparing]
+        )
+
+    templates = {f"only {name}": with_clauses(plain, [(k, SPARING.clauses[k])]) for name, k in DECIDING.items()}
+    templates |= {"sparing": with_clauses(plain, sparing), "softened": softer}
+    templates["both"] = with_clauses(softer, sparing)
+    templates |= {f"sparing, demand {name}": demanding(kind) for name, kind in {**DECIDING, **MENTIONED}.items()}
+    return {"none": NONE, **{name: Arm("prompted", template) for name, template in templates.items()}}
 
 
 @keep_figures("controls")

@@ -7,6 +7,7 @@
     python benchmarks/worlds.py kinds       # what each kind contributes: it is never lost any more
     python benchmarks/worlds.py visible     # which losses an optimizer can see
     python benchmarks/worlds.py ceiling     # the best set of clauses that a search finds
+    python benchmarks/worlds.py wording     # what words alone win: sparing ones, demands, no absolutes
     python benchmarks/worlds.py controls    # changes that ought to do nothing
     python benchmarks/worlds.py printed     # prompts that ask for what the paper's printed prompts ask for
     python benchmarks/worlds.py power       # how many adaptations the comparison of methods needs
@@ -37,6 +38,7 @@ ANALYSES: Mapping[str, Callable[[Path | None, int], dict[str, Any]]] = {
     "kinds": world_analyses.kinds,
     "visible": world_analyses.visible,
     "ceiling": world_analyses.ceiling,
+    "wording": world_analyses.wording,
     "controls": world_analyses.controls,
     "printed": world_analyses.printed_prompts,
 }

@@ -22,8 +22,7 @@ from recompact.adaptation.acon_shortening import (
     compactions,
     introduction,
 )
-from recompact.adaptation.acon_texts import in_segments, segments, summaries
-from recompact.adaptation.excerpts import shown_turns, without_middle
+from recompact.adaptation.excerpts import in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.optimizer import Optimizer
 from recompact.environments.protocol import Task
 from recompact.values.candidate import Candidate, Clause

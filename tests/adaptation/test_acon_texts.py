@@ -14,8 +14,7 @@ from sentences import numbers_in
 from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
 from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, introduction
-from recompact.adaptation.acon_texts import in_segments, segments, summaries
-from recompact.adaptation.excerpts import shown_turns, without_middle
+from recompact.adaptation.excerpts import in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.engine.collection import collect

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from recompact.adaptation.clause_reasons import answers_kind, clause_lines
-from recompact.adaptation.diagnosis import Cause, Diagnosis
+from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.pair import findings_by_boundary
 from recompact.simulation.clauses import _NAMES, _OBJECTS
 from recompact.values.candidate import Clause, Reason
 from recompact.values.outcome import BoundaryId
 
 TOKENS = Clause("Keep session tokens and passwords, character by character.", "Critical Context", ("a#1",))
-MANUAL = Cause("omitted state", "documentation that was read", "", "", "It read the manual again.")
-LOGIN = Cause("omitted state", "login state", "", "", "It logged in again.")
+MANUAL = Finding("omitted state", "documentation that was read", "", "", "It read the manual again.")
+LOGIN = Finding("omitted state", "login state", "", "", "It logged in again.")
 
 
 def test_a_clause_about_tokens_is_not_justified_by_lost_documentation() -> None:
@@ -33,7 +33,7 @@ def test_where_nothing_of_its_kind_was_found_that_is_written() -> None:
 
 
 def test_all_findings_of_its_kind_are_printed() -> None:
-    again = Cause("reopened work", "access tokens", "", "", "It asked for another.")
+    again = Finding("reopened work", "access tokens", "", "", "It asked for another.")
     found = findings_by_boundary([Diagnosis(BoundaryId("collect/a", 1), "hazard", (LOGIN, MANUAL, again))])
     assert len(clause_lines([TOKENS], found)) == 3
 

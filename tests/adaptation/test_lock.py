@@ -11,7 +11,7 @@ import pytest
 from fakes import Scripted
 from schemas import strict_fields
 
-from recompact.adaptation.diagnosis import Cause, Diagnosis
+from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.lock import broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.placement import leaves, place_of, with_clauses_in_place, with_lines
@@ -55,6 +55,55 @@ def revised(change: str, to: str, part: str = "first") -> Template:
 )
 def test_each_break_is_said_in_words(change: str, to: str, said: tuple[str, ...]) -> None:
     assert broken_rules(SMALL, revised(change, to), frozenset({"tok-9", "a12", "unused"})) == said
+
+
+FORMATTED = Template(
+    "s",
+    "<log>\n{{ history }}\n</log>\n\nSum up. Use at most {{ budget }} tokens. Use this format:\n\n"
+    "## Goal\n[the aim]\n## Done\n- [x] [what]\n## Rest\nfree. Be brief.\n",
+    "{{ history }}{{ previous_summary }}\n## Goal\nthe aim\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "named"),
+    [
+        ("Use this format:", "Write free text in whatever form, without headings.", "'Use this format:'"),
+        ("Use this format:", "", "'Use this format:'"),
+        ("Use at most {{ budget }} tokens.", "{{ budget }} tokens are a hint.", "'Use at most {{ budget }} tokens.'"),
+        ("Be brief.", "Free text in whatever form will do.", "'Free text in whatever form will do.'"),
+        ("Sum up.", "Sum up. Skip empty sections.", "'Skip empty sections.'"),
+        ("[the aim]\n", "\n", "'Goal': must not be emptied"),
+        ("- [x] [what]", "- [x]", "'Done': must not be emptied"),
+        ("## Rest\n", "## Rest\nLedger\n------\n", "'Ledger\\n------'"),
+        ("## Rest\n", "## Rest\n\nLedger\n===\n", "'Ledger\\n==='"),
+        ("## Rest\n", "## Rest\n**State Table**\n", "'**State Table**'"),
+        ("## Rest\n", "## Rest\n__Ledger__:\n", "'__Ledger__:'"),
+        ("## Rest\n", "## Rest\n| name | value |\n|---|---|\n", "'| name | value |'"),
+    ],
+)
+def test_the_output_format_is_locked(change: str, to: str, named: str) -> None:
+    assert change in FORMATTED.first
+    broken = broken_rules(FORMATTED, replace(FORMATTED, first=FORMATTED.first.replace(change, to)))
+    assert any(named in problem for problem in broken), broken
+
+
+@pytest.mark.parametrize(
+    ("change", "to"),
+    [
+        ("Sum up.", "Sum up. Keep the format of dates, and do not drop items from the Done section."),
+        ("[the aim]", "[the aim, every condition and **all** filters]"),
+        ("Be brief.", "Keep each section concise.\n- a\n---\n- b"),
+        ("free.", "- **[Decision]**: [why]"),
+    ],
+)
+def test_guidance_stays_free_beside_a_locked_format(change: str, to: str) -> None:
+    assert broken_rules(FORMATTED, replace(FORMATTED, first=FORMATTED.first.replace(change, to))) == ()
+
+
+def test_what_the_template_has_itself_is_no_disguise() -> None:
+    own = replace(SMALL, first=SMALL.first.replace("free", "**Note**\n| a | b |"))
+    assert broken_rules(own, replace(own, first=own.first.replace("one", "two"))) == ()
 
 
 def test_both_parts_are_locked_and_the_system_message_too() -> None:
@@ -144,7 +193,7 @@ def test_a_clause_becomes_one_line() -> None:
 
 # --- revisions
 
-CAUSE = Cause("omitted state", "ids", "", "", "It asked again: “né”.")
+CAUSE = Finding("omitted state", "ids", "", "", "It asked again: “né”.")
 DIAGNOSES = (
     Diagnosis(BoundaryId("collect/a", 1), "burden", (CAUSE,)),
     Diagnosis(BoundaryId("collect/b", 2), "error", (), abstained="chance"),

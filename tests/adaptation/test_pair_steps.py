@@ -15,7 +15,7 @@ from sentences import numbers_in
 
 from recompact.adaptation import adapt as adapting, pair, pair_controls
 from recompact.adaptation.adapt import STAGES, adapt, verifying
-from recompact.adaptation.diagnosis import Cause, Diagnosis
+from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.method import Method
 from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
@@ -31,7 +31,7 @@ from recompact.values.template import default_template
 
 TEMPLATE = default_template()
 BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
-CAUSE = Cause("omitted state", "ids", "", "", "It asked again.", lines=("S1",))
+CAUSE = Finding("omitted state", "ids", "", "", "It asked again.", lines=("S1",))
 
 
 def evidence(*names: str) -> list[EvidenceText]:
@@ -209,7 +209,7 @@ def adapted(
 
     async def choose(study: Any, candidates: Any, method: Any) -> Any:
         done.append(("choose", method.name))
-        return tuple(reversed(candidates)), SimpleNamespace(winner=winner)
+        return SimpleNamespace(winner=winner)
 
     monkeypatch.setattr(adapting, "collect", collect)
     monkeypatch.setattr(adapting, "verify", verify)
@@ -239,11 +239,11 @@ def test_all_stages_are_done_in_order_and_recorded(monkeypatch: pytest.MonkeyPat
         ("choose", "mine"),
     )
     assert (before.candidates, before.selection) == (BOTH, None)
-    assert (after.candidates, after.selection.winner) == (BOTH[::-1], "one")
+    assert (after.candidates, after.selection.winner) == (BOTH, "one")
     for record in (before, after):
         assert (record.method, record.cites, record.original) == ("mine", "task", TEMPLATE.hash)
         assert (record.reasons, record.evidence, record.statement) == ({"a": (Reason("because"),)}, COUNTS, "said")
-    assert (result.template, result.winner, result.candidates) == (BETTER, "one", BOTH[::-1])
+    assert (result.template, result.winner, result.candidates) == (BETTER, "one", BOTH)
     assert (result.evidence, result.statement, result.unusable) == (COUNTS, "said", True)
 
 

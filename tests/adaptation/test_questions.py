@@ -14,12 +14,11 @@ import pytest
 from method_support import method_inputs
 from sentences import numbers_in
 
-from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.method import MethodInputs
 from recompact.adaptation.optimizer import Optimizer, optimizer_of
-from recompact.adaptation.questions import Question, answers
+from recompact.adaptation.questions import Question, answers, draw_candidates, without_usable
 from recompact.engine.config import AdaptConfig, OptimizerConfig
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.study import Study
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.template import default_template

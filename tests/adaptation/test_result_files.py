@@ -94,11 +94,6 @@ def test_the_selection_and_the_evidence_are_told_first() -> None:
     assert "- " not in text[: text.index("## first.md")].replace("---", "").replace("| -", "")
 
 
-def test_notes_of_the_selection_are_listed() -> None:
-    noted = replace(SELECTION, notes=("one left the race", "another left"))
-    assert "\n- one left the race\n- another left\n\n" in told(adaptation(selection=noted))
-
-
 def test_without_selection_evidence_or_statement_nothing_is_said_of_them() -> None:
     text = told(adaptation(selection=None, evidence=None, winner=ORIGINAL, candidates=(), template=TEMPLATE))
     assert text == f"# What changed, and why\n\n{UNCHANGED}\n"
@@ -151,32 +146,25 @@ def test_the_manifest_has_the_winner_and_all_candidates() -> None:
         (ORIGINAL, 1, 0.25),
         ("zeta", 3, 0.75),
     ]
-    assert (manifest["confirmed"], manifest["excluded_runs"], manifest["fit_tasks"]) == ([], [], ["t1", "t2"])
+    assert (manifest["excluded_runs"], manifest["fit_tasks"]) == ([], ["t1", "t2"])
     assert manifest["training_tasks"] == ["t1", "t2"]
     assert manifest["tokens"] == {"collect": {"agent": 7}}
     assert manifest["models"]["optimizer"] == study().config.optimizer_model
 
 
-def test_a_manifest_without_selection_names_the_rule_of_the_config() -> None:
-    config = parse_config('[adapt]\nselection = "racing"\n', Path("c.toml"))
+def test_a_manifest_without_selection_has_no_runs() -> None:
     made = adaptation(selection=None, evidence=None, winner=ORIGINAL, method=method(asks_optimizer=False))
-    manifest = manifest_of(study(config), made, made.winning, "2026-01-02")
-    assert manifest["selection_rule"] == "racing"
-    assert manifest["selection"] == manifest["confirmed"] == manifest["excluded_runs"] == manifest["fit_tasks"] == []
+    manifest = manifest_of(study(), made, made.winning, "2026-01-02")
+    assert manifest["selection_rule"] == ""
+    assert manifest["selection"] == manifest["excluded_runs"] == manifest["fit_tasks"] == []
     assert manifest["rules"] == []
     assert manifest["evidence"] is None
     assert manifest["models"]["optimizer"] is None
 
 
-def test_fresh_runs_and_those_left_out_are_in_the_manifest() -> None:
-    chosen = replace(
-        SELECTION, rule="racing", confirmed=FITS[1:], excluded=("t1, run 0",), excluded_fresh=("t2, run 1",)
-    )
-    made = adaptation(selection=chosen)
-    manifest = manifest_of(study(), made, made.winning, "2026-01-02")
-    assert manifest["selection_rule"] == "racing"
-    assert [(fit["name"], fit["pass_rate"]) for fit in manifest["confirmed"]] == [("zeta", 0.75)]
-    assert (manifest["excluded_runs"], manifest["excluded_fresh_runs"]) == (["t1, run 0"], ["t2, run 1"])
+def test_runs_left_out_are_in_the_manifest() -> None:
+    made = adaptation(selection=replace(SELECTION, excluded=("t1, run 0",)))
+    assert manifest_of(study(), made, made.winning, "2026-01-02")["excluded_runs"] == ["t1, run 0"]
 
 
 def test_the_files_are_written_in_readable_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +188,8 @@ def test_a_table_of_fits_has_a_row_for_each_and_a_column_for_what_broke() -> Non
     table = fit_table(SELECTION)
     assert table.rows == ((ORIGINAL, 4, 1, Number(9.0)), ("zeta", 4, 3, Number(8.0)))
     assert table.notes == (CAVEAT,)
-    fresh = replace(SELECTION, confirmed=(replace(FITS[1], broken=2),))
-    rows = fit_table(fresh).rows
-    assert [row[0] for row in rows] == [ORIGINAL, "zeta", "zeta, fresh runs"]
-    assert [row[-1] for row in rows] == [0, 0, 2]
+    broken = replace(SELECTION, fits=(FITS[0], replace(FITS[1], broken=2)))
+    assert [row[-1] for row in fit_table(broken).rows] == [0, 2]
 
 
 def test_the_winning_candidate_is_found_by_its_name() -> None:

@@ -16,8 +16,7 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import Unfinished, run_agenda
+from recompact.engine.execution.scheduler import Unfinished, Unit, run_agenda
 from recompact.models.failures import AuthenticationFailed, MalformedReply, Overloaded
 from recompact.models.journal import UnitCalls
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes

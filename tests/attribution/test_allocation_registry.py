@@ -13,10 +13,9 @@ from made_up_runs import STEP_LIMIT, begin, collect
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import Chained, Segment
+from recompact.attribution.detection import sample
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import Tilt, published_prior
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.registry import (
     ALLOCATIONS,
@@ -27,7 +26,6 @@ from recompact.attribution.registry import (
     trajectory_facts,
     with_allocation,
 )
-from recompact.attribution.subsets import Position, Random
 from recompact.attribution.uniform import Uniform
 from recompact.engine.config import ConfigError, VerifyConfig
 from recompact.engine.config_parser import parse_config
@@ -36,7 +34,7 @@ from recompact.errors import InputError, OptionError
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 STRICT = Thresholds(0.25, 3.0)
-RACE = Racing(StoppingRule(cap=6), tilts={boundary(1): Tilt(3.0, 1.0)})
+RACE = Racing(StoppingRule(cap=6))
 
 
 @pytest.fixture
@@ -62,7 +60,7 @@ def test_each_name_gives_its_allocation_with_the_thresholds_of_the_settings(stor
         BoundaryId("collect/b", 2): STEP_LIMIT - 12,
         BoundaryId("collect/c", 1): STEP_LIMIT - 7,
     }
-    assert of(store, "racing") == Racing(StoppingRule(STRICT), remaining, {})
+    assert of(store, "racing") == Racing(StoppingRule(STRICT), remaining)
 
 
 @pytest.mark.parametrize("name", ["chained", "chained:halving"])
@@ -82,12 +80,6 @@ def test_chaining_reaches_what_is_within(store: Store) -> None:
     assert chained.inner == of(store, "racing")
 
 
-def test_controls_give_draws_to_some_boundaries_only(store: Store) -> None:
-    assert of(store, "position:2", first=4) == Position(2, STRICT, 4)
-    assert of(store, "random", share=0.25) == Random(3, STRICT, 0.25, seed=3)
-    assert of(store, "chained:first-harm:1").name == "chained first-harm"
-
-
 @pytest.mark.parametrize(
     "name", ["", "Halving", "uniform:", "uniform:x", "uniform:0", "chained:", "halving:3", "racing:2"]
 )
@@ -102,7 +94,6 @@ def test_what_is_no_allocation_is_refused(store: Store, name: str) -> None:
         ("halving", {"half": "down"}),
         ("racing", {"prior": "mine"}),
         ("uniform", {"half": "up"}),
-        ("random", {"share": 2}),
     ],
 )
 def test_options_are_checked_as_those_of_other_plugins(store: Store, name: str, options: dict[str, Any]) -> None:
@@ -193,15 +184,12 @@ def test_only_a_chained_allocation_sees_chained_draws() -> None:
 
 
 @pytest.mark.parametrize("allocation", [RACE, Chained(RACE, {})], ids=lambda each: each.name)
-def test_a_race_has_a_prior_and_a_cap_of_its_own(allocation: Allocation) -> None:
-    assert allocation.prior(published_prior(), boundary(1)).changed > published_prior().changed
-    assert allocation.prior(published_prior(), boundary(2)) is published_prior()
+def test_a_race_has_a_cap_of_its_own(allocation: Allocation) -> None:
     assert allocation.cap == 6
 
 
 @pytest.mark.parametrize("allocation", [Uniform(2), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
-def test_other_allocations_judge_by_the_usual_prior_and_compare_boundaries(allocation: Allocation) -> None:
-    assert allocation.prior(published_prior(), boundary(1)) is published_prior()
+def test_other_allocations_compare_boundaries(allocation: Allocation) -> None:
     assert allocation.cap is None
 
 

@@ -4,17 +4,16 @@ from random import Random
 
 import pytest
 from attribution_support import Pair, arm, arrive, boundary, outcomes, random_pool
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
+from recompact.attribution.detection import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.effects import compaction_helped, effect_of, first_draws, harm_score, hazard_and_burden
-from recompact.attribution.first_harm import FirstHarm
 from recompact.attribution.halving import Half, Halving, half_of
-from recompact.attribution.pool import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
-from recompact.attribution.subsets import Position, Random as RandomShare
 from recompact.attribution.uniform import Uniform
 from recompact.values.outcome import ARMS, NO_COPIES, BoundaryId, Draw, Outcome, Outcomes, without_copies
 
@@ -98,7 +97,7 @@ class TestHalving:
         assert sample(Halving(), pool).continuations == even
         assert sample(Halving(half="up"), pool).continuations == up
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(
         boundaries=st.integers(1, 17),
         seed=st.integers(0, 10_000),
@@ -194,40 +193,6 @@ class TestRacing:
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
-class TestControls:
-    """Allocations that the adaptive ones are compared with."""
-
-    def test_position_looks_at_the_first_ones_of_each_trajectory(self) -> None:
-        ids = [BoundaryId(unit, index) for unit in ("a", "b") for index in (1, 2, 3)]
-        pool = {id: outcomes(LOST, LOST) for id in ids}
-        sampled = sample(Position(2, first=2), pool)
-        assert list(sampled.retained) == [id for id in ids if id.index <= 2]
-        assert sampled.continuations == Position(2, first=2).most_draws(sampled.outcomes) == 16
-
-    @given(st.integers(1, 30), st.integers(0, 9), st.floats(0.1, 1.0))
-    def test_random_looks_at_that_share_and_does_not_depend_on_outcomes(
-        self, boundaries: int, seed: int, share: float
-    ) -> None:
-        start = {boundary(n): Outcomes() for n in range(boundaries)}
-        allocation = RandomShare(1, share=share, seed=seed)
-        chosen = {draw.boundary for draw in allocation.due(start)}
-        assert len(chosen) == round(share * boundaries)
-        known = sample(allocation, {id: outcomes(LOST) for id in start})
-        assert set(known.retained) == chosen
-
-    def test_random_draws_other_lots_with_another_seed(self) -> None:
-        start = {boundary(n): Outcomes() for n in range(10)}
-        assert len({tuple(RandomShare(1, seed=seed).due(start)) for seed in range(10)}) > 1
-
-    def test_first_harm_stops_where_success_was_lost(self) -> None:
-        one = {BoundaryId("a", n): outcomes(*[pair] * 3) for n, pair in enumerate((LONG, LOST, LOST), 1)}
-        two = {BoundaryId("b", n): outcomes(*[GOOD] * 3) for n in (1, 2)}
-        sampled = sample(FirstHarm(), one | two)
-        assert list(sampled.retained) == [BoundaryId("a", 2)]  # the first one only added steps, the third is not tried
-        assert sampled.continuations == 6 * 4 < FirstHarm().most_draws(sampled.outcomes)
-        assert FirstHarm().judge(sampled.outcomes)[BoundaryId("a", 1)] == "stopped early"
-
-
 class TestJudgement:
     """What an allocation says of each boundary, besides what it retains."""
 
@@ -258,7 +223,7 @@ class TestJudgement:
         assert allocation.judge(slower) == {boundary(1): "helped"}
         assert allocation.judge(slower, both) == {boundary(1): "retained"}
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.integers(1, 12), st.integers(0, 5), st.booleans(), st.sampled_from([Uniform(3), Halving(), Racing()]))
     def test_it_agrees_with_what_is_retained_and_with_the_effect(
         self, boundaries: int, seed: int, copied: bool, allocation: Allocation
@@ -278,11 +243,10 @@ class TestJudgement:
 
 ALLOCATIONS: list[Allocation] = [
     *(Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))),
-    *(Position(), RandomShare(), FirstHarm()),
 ]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(boundaries=st.integers(0, 12), seed=st.integers(0, 10_000), which=st.sampled_from(ALLOCATIONS))
 def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int, which: Allocation) -> None:
     pool = random_pool(boundaries, 10, seed)
@@ -299,7 +263,7 @@ def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int,
     }
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 10_000), first=st.sampled_from(ALLOCATIONS))
 def test_more_draws_later_repeat_none(seed: int, first: Allocation) -> None:
     pool = random_pool(9, 10, seed)

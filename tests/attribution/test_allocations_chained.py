@@ -10,12 +10,13 @@ from statistics import fmean, stdev
 
 import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import Chained, Segment, links_of, with_chained
+from recompact.attribution.detection import sample
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
 from recompact.attribution.registry import trajectory_facts
 from recompact.attribution.uniform import Uniform
@@ -89,7 +90,7 @@ def chains(boundaries: int, seed: int) -> tuple[dict[BoundaryId, Outcomes], dict
     return pool, links_of(facts)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     boundaries=st.integers(1, 12),
     seed=st.integers(0, 10_000),

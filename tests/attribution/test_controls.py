@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from made_up_runs import begin, collect, draw, journal, pair
+from made_up_runs import begin, collect, draw, pair
 from sentences import numbers_in
 
 from recompact.attribution.controls import TasksLeftOut, controls_of
@@ -97,8 +97,7 @@ def test_figures_about_all_boundaries_rest_on_as_many_draws_as_each_has(store: S
     assert (before.draws, found.draws, found.to_json()["draws"]) == (1, 1, 1)
     assert found.identity is not None
     assert (found.identity.predicted.value, found.identity.agrees) == (0.0, True)
-    assert (found.identity, found.coupling) == (before.identity, before.coupling)
-    assert found.coupling is not None
+    assert found.identity == before.identity
     for n in range(0, 8, 2):
         pair(store, str(n), 1, 1, (0.5, 5), (0.5, 5))
         pair(store, str(n), 1, 2, (0.5, 5), (0.5, 5))
@@ -137,43 +136,33 @@ def test_the_thresholds_are_those_of_the_verification(store: Store, hazard: floa
     found = controls_of(store)
     assert found.statement.by_estimate == severe
     three = found.allocations[0]
-    assert (three.recall.value, three.precision.value) == (1.0, 1.0)
+    for share in (three.recall, three.precision):
+        assert (share and share.value) == (1.0 if severe else None)
 
 
-def test_what_was_spent_beside_the_verification_counts_as_others(store: Store) -> None:
-    collect(store, "a")
-    draw(store, "a", 1, "PRE", 0, tokens=70)
-    draw(store, "a", 1, "POST", 0, tokens=30)
-    journal(store, "collect/a", 0, "agent", 1000, 50)
-    journal(store, "collect/a", 1, "compressor", 200, 10)
-    journal(store, "continue/a/1/PRE/0", 0, "agent", 70)
-    journal(store, "continue/a/1/POST/0", 0, "agent", 30)
-    savings = controls_of(store).savings
-    assert savings.by_phase == {"others": 1260, "verify": 100}
-    assert controls_of(store).to_json()["savings"]["by_phase"] == savings.by_phase
-
-
-def test_what_one_role_spent_under_two_models_is_added_up(store: Store) -> None:
-    collect(store, "a")
-    pair(store, "a", 1, 0, (1.0, 5), (1.0, 5))
-    journal(store, "collect/a", 0, "agent", 1000, model="first")
-    journal(store, "continue/a/1/PRE/0", 0, "agent", 100, model="second")
-    journal(store, "continue/a/1/POST/0", 0, "agent", 100, model="second")
-    assert controls_of(store).savings.by_phase == {"others": 1000, "verify": 200}
-
-
-@pytest.mark.parametrize("trajectories", [5, 6])
-def test_a_coupling_of_fewer_than_six_trajectories_is_not_told(store: Store, trajectories: int) -> None:
+@pytest.mark.parametrize(("trajectories", "draws"), [(19, 2), (20, 1), (20, 2)])
+def test_a_coupling_of_few_trajectories_or_of_one_draw_is_withheld(store: Store, trajectories: int, draws: int) -> None:
     for n in range(trajectories):
-        collect(store, str(n), (5, 9))
-        for index in (1, 2):
-            pair(store, str(n), index, 0, (1.0, 5), (1 - n / 10, 5 + n + index))
+        collect(store, str(n))
+        for number in range(draws):
+            pair(store, str(n), 1, number, (1.0, 5), (1 - n / 20, 5 + n))
     coupling = controls_of(store).coupling
-    assert (coupling is None) == (trajectories < 6)
+    assert (coupling is None) == (trajectories < 20 or draws < 2)
     if coupling is not None:
-        assert coupling.value == pytest.approx(0.96257, abs=1e-5)
-        assert (coupling.low, coupling.high) == pytest.approx((0.79550, 0.96215), abs=1e-5)
+        assert coupling.value == pytest.approx(1.0)
         assert controls_of(store).to_json()["coupling"]["value"] == coupling.value
+
+
+def test_what_one_draw_does_to_both_effects_is_no_coupling(store: Store) -> None:
+    """Where a draw that fails is a long one, H and B of the same draws go together by chance; of others they do not."""
+    for n in range(20):
+        collect(store, str(n))
+        for number in (0, 1):
+            failed = number == n % 2
+            pair(store, str(n), 1, number, (1.0, 5), (0.0 if failed else 1.0, 15 if failed else 5))
+    coupling = controls_of(store).coupling
+    assert coupling is not None
+    assert coupling.value < 0.5
 
 
 def test_effects_that_do_not_vary_have_no_coupling(store: Store) -> None:

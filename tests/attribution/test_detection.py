@@ -3,9 +3,8 @@ from __future__ import annotations
 from attribution_support import Pair, boundary, outcomes, random_pool
 from hypothesis import given, strategies as st
 
-from recompact.attribution.detection import compare_allocations, detection, selected_by_all
+from recompact.attribution.detection import compare_allocations, detection, sample, selected_by_all
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 
@@ -15,6 +14,9 @@ def test_halving_against_fixed_pairs() -> None:
     all_nine, three, halving, racing = compare_allocations(
         [Uniform(9), Uniform(3), Halving(), Racing()], pool, seeds=range(4)
     )
+    assert all_nine.recall is not None
+    assert all_nine.precision is not None
+    assert racing.f1 is not None
     assert (all_nine.recall.value, all_nine.precision.value, all_nine.continuations.value) == (1, 1, 18)
     assert three.continuations.value == 6
     assert halving.continuations.value == 3.5
@@ -31,7 +33,8 @@ def test_an_allocation_with_all_draws_finds_exactly_the_reference(pairs: list[li
     """Those where the compaction clearly helped are in neither, however many steps it added."""
     pool = {boundary(n): outcomes(*own) for n, own in enumerate(pairs)}
     (everything,) = compare_allocations([Uniform(4)], pool, seeds=range(2))
-    assert (everything.recall.value, everything.precision.value) == (1.0, 1.0)
+    for share in (everything.recall, everything.precision):
+        assert share is None or share.value == 1.0
     assert selected_by_all(pool) == set(Uniform(4).retained(pool))
     assert selected_by_all({boundary(0): outcomes(*[RESCUED] * 4)}) == set()
 
@@ -44,13 +47,15 @@ def test_detection_counts_only_what_is_judged() -> None:
     assert selected_by_all(pool) == set(pool)
 
 
-def test_where_nothing_is_harmful_or_retained_nothing_was_missed() -> None:
+def test_where_nothing_is_harmful_or_retained_there_is_no_share_of_it() -> None:
     pool = {boundary(n): outcomes(*[(1, 5, 1, 5)] * 3) for n in range(4)}
     sampled = sample(Uniform(3), pool)
     nothing = detection(sampled, set(), pool)
-    assert (nothing.recall, nothing.precision, nothing.f1) == (1.0, 1.0, 1.0)
+    assert (nothing.recall, nothing.precision, nothing.f1) == (None, None, None)
+    (score,) = compare_allocations([Uniform(3)], pool, seeds=range(2))
+    assert (score.recall, score.precision) == (None, None)
     missed = detection(sampled, {boundary(0)}, pool)
-    assert (missed.recall, missed.precision, missed.f1) == (0.0, 1.0, 0.0)
+    assert (missed.recall, missed.precision, missed.f1) == (0.0, None, 0.0)
     assert missed.tokens == 6 * 50
     harmful = {boundary(n): outcomes(*[(1, 5, 0, 5)] * 3) for n in range(3)}
     found = detection(sample(Uniform(3), harmful), {boundary(0)}, harmful)

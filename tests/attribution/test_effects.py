@@ -9,6 +9,7 @@ from attribution_support import arm, boundary, outcomes
 from hypothesis import given, strategies as st
 
 from recompact.attribution.allocation import Allocation
+from recompact.attribution.detection import sample
 from recompact.attribution.effects import (
     burden_estimate,
     channel_of,
@@ -20,7 +21,6 @@ from recompact.attribution.effects import (
     hazard_estimate,
 )
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample
 from recompact.attribution.posterior import (
     Thresholds,
     doubt_after,

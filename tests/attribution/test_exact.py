@@ -9,9 +9,9 @@ import pytest
 from attribution_support import arm, boundary, random_pool
 from hypothesis import given, strategies as st
 
+from recompact.attribution.detection import sample
 from recompact.attribution.effects import channel_of, effect_of, harm_score, hazard_and_burden
 from recompact.attribution.halving import Halving, half_of, rollouts
-from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from attribution_support import arm, outcomes, random_pool
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.attribution.posterior import PAPER, clearly_helped, probability_harmful
 from recompact.attribution.prior import FOLDS, learn_priors, published_prior
@@ -22,7 +23,7 @@ def test_more_steps_after_one_pair(added: int) -> None:
     assert one <= other
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(draws, draws, st.integers(0, 5), st.integers(1, 40), st.sampled_from([None, 30, 50]), st.data())
 def test_more_harm_in_any_draw(
     pre: Arm, post: Arm, which: int, more: int, remaining: int | None, data: st.DataObject
@@ -41,7 +42,7 @@ def test_more_harm_in_any_draw(
     assert probability_harmful(Outcomes(arm(*pre), arm(*post)), remaining=remaining) >= now - 1e-12
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10_000), st.integers(0, 19), st.integers(1, 30), st.booleans())
 def test_also_under_the_prior_that_the_run_teaches(seed: int, which: int, more: int, fails: bool) -> None:
     pool = random_pool(20, 2, seed)

@@ -18,7 +18,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD, Tilt
+from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD
 from recompact.attribution.racing import Race, Racing, StoppingRule
 from recompact.values.outcome import ARMS, Draw, Outcome, Outcomes
 
@@ -169,15 +169,6 @@ def test_the_number_of_the_next_draw_is_that_of_its_arm() -> None:
         (only,) = Racing(OPEN).due({HERE: own})
         assert only.number == 1
         assert only.arm == Racing(OPEN).race(HERE, own).next
-
-
-@pytest.mark.parametrize("tilt", [Tilt(), Tilt(20.0, 1.0), Tilt(1.0, 20.0)])
-def test_what_was_observed_beside_draws_moves_a_race(tilt: Tilt) -> None:
-    own = outcomes((1, 10, 1, 10))
-    race, tilted = Racing(OPEN).race(HERE, own), Racing(OPEN, tilts={HERE: tilt}).race(HERE, own)
-    assert (tilted.harmful > race.harmful) == (tilt != Tilt())
-    elsewhere = Racing(OPEN, tilts={boundary(2): tilt}).race(HERE, own)
-    assert elsewhere == race
 
 
 def test_the_thresholds_are_those_of_the_rule() -> None:

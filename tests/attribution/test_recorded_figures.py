@@ -22,17 +22,14 @@ from attribution_support import boundary, random_pool
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import links_of
 from recompact.attribution.counts import counts, coupling
-from recompact.attribution.detection import compare_allocations
+from recompact.attribution.detection import compare_allocations, sample, shuffle_draws
 from recompact.attribution.effects import effect_of, effects_of
-from recompact.attribution.false_retention import false_retention
 from recompact.attribution.forecast import draws_of, imagined_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import TaskRuns, check_identity
-from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import doubt_after, probability_harmful
-from recompact.attribution.prior import Prior, Tilt, cells, learn_priors, published_prior, tilt_prior
+from recompact.attribution.prior import Prior, cells, learn_priors, published_prior
 from recompact.attribution.racing import Racing
-from recompact.attribution.savings import token_report
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.engine.store.runs import BoundaryRow
@@ -61,7 +58,7 @@ ALLOCATIONS: Sequence[Allocation] = (
     Halving(),
     Halving(seed=1, half="up"),
     Racing(),
-    Racing(remaining={boundary(n): n for n in range(30)}, tilts={boundary(n): Tilt(3.0, 2.0) for n in range(9)}),
+    Racing(remaining={boundary(n): n for n in range(30)}),
 )
 
 
@@ -86,9 +83,6 @@ def of_allocations() -> Iterator[Any]:
     for allocation in ALLOCATIONS:
         sampled = sample(allocation, POOL)
         yield [allocation.name, sampled.continuations, sampled.tokens, [str(id) for id in sampled.retained]]
-    for allocation in ALLOCATIONS[:3]:
-        control = false_retention(allocation, {id: own.pre for id, own in POOL.items()}, splits=3, seed=2)
-        yield [control.rate.value, control.rate.low, control.rate.high, control.boundaries]
 
 
 def imagined() -> list[Any]:
@@ -115,7 +109,6 @@ def figures() -> dict[str, Any]:
         "published prior": of_prior(published_prior()),
         "learned priors": [of_prior(prior) for prior in learn_priors(POOL).folds],
         "learned from few": [of_prior(prior) for prior in learn_priors(FEW).folds],
-        "tilted prior": of_prior(tilt_prior(published_prior(), Tilt(4.0, 0.5))),
         "posteriors": list(of_posterior()),
         "effects": [effect.to_json() for id in sorted(POOL)[:12] if (effect := effect_of(POOL[id])) is not None],
         "allocations": list(of_allocations()),
@@ -128,7 +121,6 @@ def figures() -> dict[str, Any]:
         "counts": [asdict(each) for each in counts(effects, success)],
         "coupling": coupling(effects.values()),
         "identity": asdict(check_identity(runs, resamples=50)),
-        "savings": asdict(token_report(FEW, {"collect": 12345, "adapt": 678})),
         "shuffled": [[o.steps for o in own.of(arm).values()] for own in shuffles for arm in ARMS],
         "imagined": imagined(),
         "chains": of_chains(),

@@ -100,7 +100,7 @@ def test_only_draws_that_the_environment_broke_are_made_anew(store: Store) -> No
 
 def test_settings_are_the_defaults_until_a_run_was_verified(store: Store) -> None:
     assert settings_of(store) == VerifyConfig()
-    chosen = VerifyConfig(0.25, 3.0, "racing", {"prior": "audit"})
+    chosen = VerifyConfig(0.25, 3.0, "halving", {"half": "up"})
     begin(store, verified=chosen)
     assert settings_of(store) == chosen
     store.set_metadata(replace(store.metadata, verified={**asdict(chosen), "half": "up"}))

@@ -14,9 +14,8 @@ from hypothesis import given, strategies as st
 from sentences import numbers_in
 
 from recompact.attribution.effects import effect_of
-from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.judgement import Verification
-from recompact.attribution.statement import Statement, TwoHazards, statement_of, two_hazards
+from recompact.attribution.statement import FalseRetention, Statement, TwoHazards, statement_of, two_hazards
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
 from recompact.engine.store.verdicts import Verdict
@@ -60,7 +59,7 @@ def some_findings(draw: st.DrawFn) -> Verification:
 
 
 def control(falsely: int, boundaries: int) -> FalseRetention:
-    return FalseRetention("halving", boundaries, 1, wilson(falsely / boundaries, boundaries))
+    return FalseRetention("halving", boundaries, wilson(falsely / boundaries, boundaries))
 
 
 CONTROL = st.none() | st.integers(1, 30).flatmap(lambda n: st.integers(0, n).map(lambda k: control(k, n)))
@@ -256,12 +255,12 @@ PLAIN = Statement(
         ({"left_out": 1}, "1 boundary was left out: no verdict is possible there."),
         ({"left_out": 2}, "2 boundaries were left out: no verdict is possible there."),
         (
-            {"retained": 2, "control": FalseRetention("halving", 1200, 1, Estimate(1 / 1200, 0.0, 1 / 600))},
+            {"retained": 2, "control": FalseRetention("halving", 1200, Estimate(1 / 1200, 0.0, 1 / 600))},
             "With both arms from PRE (A/A), 0.1% of 1,200 boundaries are retained by chance: without as many, 1.0"
             " remains (95 % interval 0.0 to 2.0).",
         ),
         (
-            {"retained": 4, "control": FalseRetention("halving", 1, 1, Estimate(0.0, 0.0, 0.0))},
+            {"retained": 4, "control": FalseRetention("halving", 1, Estimate(0.0, 0.0, 0.0))},
             "With both arms from PRE (A/A), 0.0% of 1 boundary are retained by chance: without as many, 4.0 remain"
             " (95 % interval 1.6 to 4.0).",
         ),

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from examples import examples
 from execution_support import HERE
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation
@@ -22,8 +23,7 @@ from recompact.attribution.turns import Key, Turns, draws_at_once, standings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import places
 from recompact.engine.config_parser import parse_config
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.store.calls import Pace
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
@@ -45,7 +45,7 @@ CONTEXT = st.integers(0, 5)
         max_size=80,
     ),
 )
-@settings(max_examples=200)
+@examples(200)
 def test_what_is_next_has_the_smallest_turn_of_all_that_waits_and_nothing_is_lost(
     slots: int | None, events: list[tuple[str, int, int, int]]
 ) -> None:
@@ -154,7 +154,7 @@ async def played(
     st.sampled_from([None, 1, 2, 100]),
     st.integers(0, 99),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_every_draw_is_made_once_no_place_stays_empty_and_the_result_is_the_same(
     allocation: Allocation, count: int, concurrency: int, slots: int | None, seed: int
 ) -> None:

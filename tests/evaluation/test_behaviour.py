@@ -22,8 +22,7 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
-from recompact.evaluation.behaviour import ArmBehaviour, Behaviours, Ratio, behaviours
-from recompact.evaluation.behaviour_tables import behaviour_table, notes, to_json
+from recompact.evaluation.behaviour import ArmBehaviour, Behaviours, Ratio, behaviour_table, behaviours, notes, to_json
 from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.summary import SIMULATED
 from recompact.suites.pocket import CATALOGUE, PocketSuite

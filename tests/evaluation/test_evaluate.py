@@ -24,7 +24,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import as_values, find_arm, read_arms
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
 from recompact.evaluation.evaluate import (
-    Plan,
+    EvaluationPlan,
     digest,
     evaluate,
     open_evaluation,
@@ -57,7 +57,7 @@ def arms(*texts: str, scopes: Sequence[str] = ()) -> tuple[Arm, ...]:
 
 def run(
     path: Path, chosen: Sequence[Arm], runs: int, *, tasks: int = 2, concurrency: int = 4, fail_after: int | None = None
-) -> tuple[Plan, int, str]:
+) -> tuple[EvaluationPlan, int, str]:
     """An evaluation; how many trajectories it made itself, and its digest."""
     made = 0
 
@@ -67,7 +67,7 @@ def run(
         if made == fail_after:
             raise RuntimeError("killed")
 
-    async def work(store: Store) -> Plan:
+    async def work(store: Store) -> EvaluationPlan:
         async with open_evaluation(config(tasks, concurrency), store, progress=Heard(on_done)) as study:
             return await evaluate(study, chosen, runs)
 
@@ -162,7 +162,7 @@ def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="given twice"):
         arms("none", "none")
     for text, said in (
-        ("pair", "fifo, llmlingua2, none, prompting"),
+        ("pair", "fifo, llmlingua2, none, masking, clear_tool_results, prompting"),
         ("fifo=x", "an arm of its own"),
         ("a b=x", "a b=x"),
         ("none@512", "so it has no budget"),
@@ -205,7 +205,7 @@ def test_a_unit_that_fails_is_left_for_the_next_time(tmp_path: Path) -> None:
     path = tmp_path / "e.db"
     chosen = arms("none", "fifo")
 
-    async def work(store: Store) -> Plan:
+    async def work(store: Store) -> EvaluationPlan:
         async with open_evaluation(config(3), store) as study:
             task = (await study.tasks())[1]
             models = {name: Broken(model, task.data["message"]) for name, model in study.models.items()}
@@ -292,7 +292,7 @@ def test_arms_of_one_key_are_planned_once() -> None:
     assert len(plan) == 2
     assert plan_runs([], [fifo], 2) == []
     assert plan_runs([Task("t", "")], [fifo], 0) == []
-    assert Plan((fifo,), (), tuple(plan)).units == tuple(p.unit for p in plan)
+    assert EvaluationPlan((fifo,), (), tuple(plan)).units == tuple(p.unit for p in plan)
 
 
 async def test_another_run_is_not_evaluated_in(tmp_path: Path) -> None:

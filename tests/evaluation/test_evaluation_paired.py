@@ -268,3 +268,18 @@ def test_many_intervals_are_told(count: int, told: bool) -> None:
 
 def test_without_tasks_none_is_weighed() -> None:
     assert not any("points" in said or "fewer than 6" in said for said in size_warnings(0, 3))
+
+
+def test_a_difference_that_is_the_same_in_every_task_is_not_certain() -> None:
+    """Nothing varies, so resampling gives no width: what few tasks cannot exclude does."""
+    from recompact.evaluation.paired import constant_share
+    from recompact.values.stats import Estimate
+
+    lost = constant_share(Estimate(-1.0, -1.0, -1.0), 12)
+    assert lost.low == -1.0
+    assert -1.0 < lost.high < -0.5
+    assert constant_share(Estimate(-1.0, -1.0, -1.0), 100).high < lost.high
+    same = Estimate(0.0, 0.0, 0.0)
+    assert constant_share(same, 12) == same
+    spread = Estimate(0.1, -0.2, 0.4)
+    assert constant_share(spread, 12) == spread

@@ -238,7 +238,7 @@ def cell_of(table: Table, row: int, key: str) -> Any:
 
 
 def test_the_columns_of_the_table_of_arms() -> None:
-    common_keys = ["steps", "peak", "compactions", "tokens", "cached"]
+    common_keys = ["steps", "peak", "context", "compactions", "tokens", "cached"]
     table = arm_table(evaluation("e", [GOOD, BAD]))
     assert keys_of(table) == ["arm", "scope", "acc", "pass^3", "pass@3", *common_keys]
     assert keys_of(arm_table(evaluation("e", [GOOD], runs=1))) == ["arm", "scope", "acc", *common_keys]

@@ -14,11 +14,10 @@ from recompact.adaptation import acon_shortening as shortening
 from recompact.adaptation.acon_feedback import BASELINE, Feedback, RunPair, contrast, give_feedback, run_pair
 from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import Analysis, CompactionText, analyse
-from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.method import Episode, Method, MethodInputs
 from recompact.adaptation.optimizer import Optimizer
-from recompact.adaptation.questions import Question, answers
+from recompact.adaptation.questions import Question, answers, draw_candidates, without_usable
 from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
 from recompact.engine.store.records import read_trajectory

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.diagnosis import occurs
-from recompact.adaptation.excerpts import Excerpt, block, shown_turns
+from recompact.adaptation.excerpts import Excerpt, block, in_segments, shown_turns
 from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store

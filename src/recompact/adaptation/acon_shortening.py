@@ -12,9 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from recompact.adaptation.acon_feedback import read_list
-from recompact.adaptation.acon_texts import segments, summaries
 from recompact.adaptation.diagnosis import occurs
-from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
+from recompact.adaptation.excerpts import Excerpt, block, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
 from recompact.environments.protocol import Task
 from recompact.values.tokens import TokenCounter

@@ -7,8 +7,8 @@ from typing import Literal
 
 from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.method import Method
-from recompact.adaptation.race import choose
 from recompact.adaptation.registry import method_of
+from recompact.adaptation.selection import choose
 from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_named, with_allocation
 from recompact.attribution.verify import verify
@@ -60,8 +60,8 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
         write_adaptation(study.store, _record(study, method, proposal, None))  # a stop in step 4 loses nothing
     candidates = proposal.candidates
     if "select" in stages and any(candidate.template for candidate in candidates):
-        candidates, selection = await choose(study, candidates, method)  # step 4
-        write_adaptation(study.store, _record(study, method, proposal, selection, candidates))
+        selection = await choose(study, candidates, method)  # step 4
+        write_adaptation(study.store, _record(study, method, proposal, selection))
     winner = selection.winner if selection else ORIGINAL
     template = {c.name: c.template for c in candidates}.get(winner) or study.template
     return Adaptation(
@@ -84,22 +84,14 @@ def check_allocation(study: Study) -> None:
     allocation_named(study.config.verify, directory=study.config.directory)
 
 
-def _record(
-    study: Study,
-    method: Method,
-    proposal: Proposal,
-    selection: Selection | None,
-    candidates: tuple[Candidate, ...] | None = None,
-) -> AdaptationRecord:
-    """What an adaptation came to; `candidates` as the selection left them."""
+def _record(study: Study, method: Method, proposal: Proposal, selection: Selection | None) -> AdaptationRecord:
     return AdaptationRecord(
         method=method.name,
         cites=method.cites,
         original=study.template.hash,
-        candidates=proposal.candidates if candidates is None else candidates,
+        candidates=proposal.candidates,
         selection=selection,
         reasons=dict(method.reasons(study.store)),
         evidence=proposal.evidence,
         statement=proposal.statement,
-        proposed=tuple(candidate.template.hash for candidate in proposal.candidates if candidate.template),
     )

@@ -1,9 +1,10 @@
 """The method `causes`: guidance from causes that interventions showed, not from suspicions.
 
-Every retained compaction is bisected. The kinds of what had to be put back get a clause, those that brought success
-back before those that only saved steps; kinds that harmless compactions lose as often get none. Where there are too few
-tested causes, more training tasks are collected first. Options turn each of these off, or put something else in the
-place of tested causes, to show what each is worth.
+Every retained compaction is bisected. The kinds of what had to be put back get a clause with its proof, those that
+brought success back first. A kind without a tested cause keeps its place in a general list, and its clause says so;
+what the template demands in absolute words, with no tested cause behind it, is asked for without them. Where there are
+too few tested causes, more training tasks are collected first. Options turn each of these off, or put something else in
+the place of tested causes, to show what each is worth.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
+from recompact.adaptation.absolutes import without_absolutes
 from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds
 from recompact.adaptation.cause_wording import word_clauses
 from recompact.adaptation.clause_reasons import kinds_named
@@ -62,6 +64,7 @@ class Settings:
     weights: bool = True
     more_tasks: int | None = None
     wording: Wording = "sparing"
+    prior: bool = True
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     if settings.wording == "optimizer":
         causes = {each.kind: each.causes for each in kinds}
         wordings = await word_clauses(inputs, causes, instances, name)
-    return Proposal(candidates_from(inputs.template, kinds, instances, name, wordings, form), counts, statement)
+    make = prior_candidates if settings.prior else candidates_from
+    return Proposal(make(inputs.template, kinds, instances, name, wordings, form), counts, statement)
 
 
 async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInputs, Known, int]:
@@ -296,20 +300,65 @@ def candidates_from(
     """The merged candidate with a clause for each kind, and one against lost success alone where that is less."""
     success = [each for each in kinds if each.success]
     sets = [list(kinds), *([success] if 0 < len(success) < len(kinds) else [])]
-    candidates = []
-    for number, chosen in enumerate(sets, 1):
-        texts = {each.kind: (wordings or {}).get(each.kind) or clause_of(each.kind, form=form) for each in chosen}
-        clauses = tuple(
-            Clause(texts[each.kind], section_of(each.kind, template.first), each.answers, each.proof) for each in chosen
-        )
-        revised = with_clauses(template, list(texts.items()))
-        broken = (*unusable(revised), *broken_rules(template, revised, instances))
-        candidates.append(
-            Candidate(f"{name}-{number}", None, (), broken)
-            if broken
-            else Candidate(f"{name}-{number}", revised, clauses)
-        )
-    return tuple(candidates)
+    return tuple(
+        _candidate(f"{name}-{number}", template, template, _clauses(template, chosen, wordings, form), instances)
+        for number, chosen in enumerate(sets, 1)
+    )
+
+
+UNTESTED = "no cause was tested: from the general list"
+SOFTENED = "no tested cause is of this kind: asked for without an absolute"
+"""What stands in the place of a proof."""
+
+
+def prior_candidates(
+    template: Template,
+    kinds: Sequence[KindOfCause],
+    instances: frozenset[str],
+    name: str,
+    wordings: Mapping[Kind, str] | None = None,
+    form: Form = SPARING,
+) -> tuple[Candidate, ...]:
+    """One candidate with a clause for every kind and without needless absolutes, and one that leaves those alone."""
+    tested = [each.kind for each in kinds]
+    clauses = _clauses(template, kinds, wordings, form)
+    others = [kind for kind in form.clauses if kind not in tested]
+    clauses += [
+        (kind, Clause(clause_of(kind, form=form), section_of(kind, template.first), (), UNTESTED)) for kind in others
+    ]
+    softer, changed = without_absolutes(template, tested)
+    whole = _candidate(f"{name}-1", template, softer, clauses, instances)
+    if not changed:
+        return (whole,)
+    if whole.template is not None:
+        softened = tuple(Clause(text, section, (), SOFTENED) for section, text in changed)
+        whole = replace(whole, clauses=(*whole.clauses, *softened))
+    return whole, _candidate(f"{name}-2", template, template, clauses, instances)
+
+
+def _clauses(
+    template: Template, kinds: Sequence[KindOfCause], wordings: Mapping[Kind, str] | None, form: Form
+) -> list[tuple[Kind, Clause]]:
+    texts = {each.kind: (wordings or {}).get(each.kind) or clause_of(each.kind, form=form) for each in kinds}
+    return [
+        (each.kind, Clause(texts[each.kind], section_of(each.kind, template.first), each.answers, each.proof))
+        for each in kinds
+    ]
+
+
+def _candidate(
+    name: str,
+    original: Template,
+    template: Template,
+    clauses: Sequence[tuple[Kind, Clause]],
+    instances: frozenset[str],
+) -> Candidate:
+    """The template with the clauses, unless that breaks a rule that the original keeps."""
+    revised = with_clauses(template, [(kind, clause.text) for kind, clause in clauses])
+    broken = (*unusable(revised), *broken_rules(original, revised, instances))
+    if broken:
+        return Candidate(name, None, (), broken)
+    return Candidate(name, revised, tuple(clause for _, clause in clauses))
 
 
 def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:
@@ -323,9 +372,11 @@ def causes(
     weights: bool = True,
     more_tasks: Annotated[int, Ge(0)] | None = None,
     wording: Wording = "sparing",
+    prior: bool = True,
 ) -> Method:
-    """The method with its options. `more_tasks` is how many further training tasks it may collect at most."""
-    settings = Settings(evidence, contrast, weights, more_tasks, wording)
+    """The method with its options. `more_tasks` is how many further training tasks it may collect at most. Without the
+    `prior`, only kinds with a tested cause get a clause, and the template's own words stay."""
+    settings = Settings(evidence, contrast, weights, more_tasks, wording, prior)
     short = {"tested": "causes", "random pieces": "causes-random"}
     name = short.get(evidence) or f"causes-{evidence.replace(' ', '-')}"
     bisects = evidence in ("tested", "random compactions")

@@ -67,7 +67,7 @@ SCHEMA = object_schema({"findings": list_schema(object_schema(_FINDING)), "absta
 
 
 @dataclass(frozen=True)
-class Cause:
+class Finding:
     """One finding of a diagnosis, with the labels of the lines it cites and their texts."""
 
     mechanism: str
@@ -88,7 +88,7 @@ class Diagnosis:
 
     id: BoundaryId
     channel: str
-    causes: tuple[Cause, ...]
+    causes: tuple[Finding, ...]
     objections: tuple[str, ...] = ()  # why answers were refused
     abstained: str = ""
     losses: tuple[str, ...] = ()  # citations and findings of the answer that did not hold
@@ -128,7 +128,7 @@ class Diagnosis:
         return Diagnosis(
             BoundaryId(data["unit"], data["index"]),
             data["channel"],
-            tuple(Cause(**{**cause, "lines": tuple(cause["lines"])}) for cause in data["findings"]),
+            tuple(Finding(**{**cause, "lines": tuple(cause["lines"])}) for cause in data["findings"]),
             tuple(data["refused"]),
             data["abstained"],
             tuple(data["losses"]),
@@ -154,7 +154,7 @@ def check_diagnosis(value: Any, evidence: EvidenceText) -> Diagnosis:
     entries = value["findings"]
     if not isinstance(entries, list):
         raise ValueError("findings must be a list")
-    causes: list[Cause] = []
+    causes: list[Finding] = []
     losses: list[str] = []
     for number, entry in enumerate(entries, 1):
         try:
@@ -179,7 +179,7 @@ def check_diagnosis(value: Any, evidence: EvidenceText) -> Diagnosis:
     return diagnosis
 
 
-def _cause(entry: Any, evidence: EvidenceText) -> tuple[Cause, tuple[str, ...]]:
+def _cause(entry: Any, evidence: EvidenceText) -> tuple[Finding, tuple[str, ...]]:
     """A finding with the lines that it cites, and the citations that do not hold."""
     wanted = " ".join(str(entry["mechanism"]).lower().split())
     near = difflib.get_close_matches(wanted, MECHANISMS, 1)
@@ -194,7 +194,7 @@ def _cause(entry: Any, evidence: EvidenceText) -> tuple[Cause, tuple[str, ...]]:
         texts = [evidence.lines[label] for label in lines if label[0] in letters]
         return "\n".join(head_and_tail(text, QUOTE).text for text in texts).strip()
 
-    cause = Cause(
+    cause = Finding(
         mechanism=near[0],
         kind=kind,
         summary_quote=quote(SUMMARY),

@@ -1,4 +1,5 @@
-"""Long texts made short enough for an optimizer. Every cut leaves a mark in the text and is counted."""
+"""Long texts and whole trajectories made short enough for an optimizer. Every cut leaves a mark in the text and is
+counted."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from recompact.values.chat import Message
 from recompact.values.context import Turn, render_turn
 from recompact.values.texts import SLACK, quantity
 from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Trajectory
 
 LONG = 1600  # characters of one observation that are shown at first
 
@@ -118,3 +120,35 @@ def block(tag: str, text: str, **attributes: object) -> str:
     """A text between tags."""
     shown = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{shown}>\n{text}\n</{tag}>"
+
+
+def segments(trajectory: Trajectory) -> tuple[tuple[Turn, ...], ...]:
+    """The turns by compaction: what each one consumed, then what came after the last.
+
+    The turn that a compaction leaves verbatim belongs to what comes after it: its summary did not have to keep it.
+    """
+    consumed = [boundary.pre.before_last().turns for boundary in trajectory.boundaries]
+    rest = trajectory.boundaries[-1].step - 1 if trajectory.boundaries else 0
+    return (*consumed, trajectory.turns[rest:])
+
+
+def summaries(trajectory: Trajectory) -> tuple[str, ...]:
+    """What each compaction wrote."""
+    return tuple(b.post.summary.text if b.post.summary else "" for b in trajectory.boundaries)
+
+
+def in_segments(trajectory: Trajectory, budget: int, count: TokenCounter) -> Excerpt:
+    """A trajectory under compaction: its segments with the summaries between them, whole as long as they fit."""
+    written, parts = summaries(trajectory), segments(trajectory)
+    share = max(0, budget - sum(count(text) for text in written)) // len(parts)
+    out, shown = [], []
+    for number, turns in enumerate(parts, 1):
+        excerpt = shown_turns(turns, share, count)
+        shown.append(excerpt)
+        out.append(block("segment", excerpt.text, number=number))
+        if number <= len(written):
+            out.append(block("summary", written[number - 1], number=number))
+    text = "\n".join(out)
+    # The shares do not count the tags between the parts; cut the middle only where the excess is not just the tags.
+    fits = count(text) <= budget + 20 * len(out)
+    return (Excerpt(text) if fits else without_middle(text, budget, count)).counting(*shown)

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.evidence import shared_prefix
-from recompact.adaptation.excerpts import LONG, block, head_and_tail
+from recompact.adaptation.excerpts import LONG, block, head_and_tail, in_segments
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
@@ -23,7 +22,7 @@ from recompact.adaptation.optimizer import ask
 from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks
 from recompact.engine.config import Count
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import failed_compactions, trajectories
 from recompact.engine.store.store import Store

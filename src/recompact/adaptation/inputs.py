@@ -8,8 +8,7 @@ from typing import Any
 
 from recompact.adaptation.method import Episode, MethodInputs
 from recompact.adaptation.optimizer import optimizer_of
-from recompact.adaptation.race import choose
-from recompact.adaptation.selection import runs_of
+from recompact.adaptation.selection import choose, runs_of
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.forecast import forecast_draws
@@ -17,7 +16,7 @@ from recompact.attribution.records import settings_of
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.verify import verify
 from recompact.engine.collection import collect, trajectory_unit
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
 from recompact.values.candidate import Candidate
@@ -51,8 +50,8 @@ async def inputs_of(study: Study) -> MethodInputs:
     async def select(candidates: Sequence[Candidate]) -> Candidate | None:
         if not any(candidate.template for candidate in candidates):
             return None
-        chosen, selection = await choose(study, candidates)
-        return next((candidate for candidate in chosen if candidate.name == selection.winner), None)
+        selection = await choose(study, candidates)
+        return next((candidate for candidate in candidates if candidate.name == selection.winner), None)
 
     async def causes(boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
         return (await bisect(study, boundaries)).causes.values()

@@ -7,7 +7,9 @@ phrases that the texts themselves also write in lower case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿ"
@@ -61,9 +63,10 @@ def instances_in(texts: Iterable[str], known: Iterable[str] = ()) -> frozenset[s
     """
     shown = list(texts)
     everybody = "\n".join(known)
-    literals = {literal for text in shown for pattern in _OTHERS for literal in pattern.findall(text)}
-    literals |= {literal for text in shown for literal in _IDS.findall(text)} - _suite_words(shown)
-    literals |= _names(shown, everybody)
+    parts = [_parts_of(text) for text in shown]
+    literals = {literal for each in parts for literal in each.ids} - {word for each in parts for word in each.words}
+    literals |= {literal for each in parts for literal in each.others}
+    literals |= _names(parts, everybody)
     own = {literal for literal in literals if not _TECHNICAL.fullmatch(literal)}
     return frozenset(literal for literal in own if not names(everybody, literal))
 
@@ -74,34 +77,39 @@ def names(text: str, literal: str) -> bool:
     return re.search(rf"{start}{re.escape(literal)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _suite_words(texts: Iterable[str]) -> set[str]:
-    """Functions that are called and keys of records: words of the suite, even where they contain a digit."""
-    words: set[str] = set()
-    for text in texts:
-        words.update(part for name in _FUNCTIONS.findall(text) for part in (name, *name.split(".")))
-        words.update(key for pair in _KEYS.findall(text) for key in pair if key)
-    return words
+@dataclass(frozen=True)
+class _Parts:
+    """What one text holds. `words` are functions that are called and keys of records: words of the suite, even where
+    they contain a digit. `phrases` are two words in a row in lower case, in running text or in a key (access_token)."""
+
+    others: frozenset[str]
+    ids: frozenset[str]
+    words: frozenset[str]
+    names: frozenset[str]
+    phrases: frozenset[tuple[str, str]]
 
 
-def _names(texts: Iterable[str], everybody: str) -> set[str]:
+@lru_cache(maxsize=1024)  # the same observations are in the evidence of many boundaries and drafts
+def _parts_of(text: str) -> _Parts:
+    keys = [key for pair in _KEYS.findall(text) for key in pair if key]
+    runs = [run.split(" ") for run in _PROSE.findall(text)] + [key.lower().split("_") for key in keys if "_" in key]
+    return _Parts(
+        frozenset(literal for pattern in _OTHERS for literal in pattern.findall(text)),
+        frozenset(_IDS.findall(text)),
+        frozenset([*keys, *(part for name in _FUNCTIONS.findall(text) for part in (name, *name.split(".")))]),
+        frozenset(_NAMES.findall(text)),
+        frozenset(pair for run in runs for pair in pairwise(run)),
+    )
+
+
+def _names(parts: Sequence[_Parts], everybody: str) -> set[str]:
     """Two or more capitalised words in a row, except phrases that are ordinary words."""
-    shown = list(texts)
-    phrases = {pair for text in (*shown, everybody) for pair in _ordinary_pairs(text)}
+    phrases = {phrase for each in (*parts, _parts_of(everybody)) for phrase in each.phrases}
     ordinary = _COMMON | set(re.findall(r"[a-z]+", everybody.lower()))
     pairs: set[str] = set()
-    for text in shown:
-        for sequence in _NAMES.findall(text):
-            words = sequence.split(" ")
-            for first, second in pairwise(words):
-                low = first.lower(), second.lower()
-                if low not in phrases and not (low[0] in ordinary and low[1] in ordinary) and low[0] not in _LEADING:
-                    pairs.add(f"{first} {second}")
+    for sequence in {sequence for each in parts for sequence in each.names}:
+        for first, second in pairwise(sequence.split(" ")):
+            low = first.lower(), second.lower()
+            if low not in phrases and not (low[0] in ordinary and low[1] in ordinary) and low[0] not in _LEADING:
+                pairs.add(f"{first} {second}")
     return pairs
-
-
-def _ordinary_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Two words in a row in lower case: in running text, or as parts of a key such as access_token."""
-    runs = [run.split(" ") for run in _PROSE.findall(text)]
-    runs += [key.lower().split("_") for pair in _KEYS.findall(text) for key in pair if "_" in key]
-    for run in runs:
-        yield from pairwise(run)

@@ -17,7 +17,7 @@ from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.boundary_view import BoundaryView
 from recompact.compressors.protocol import Scope
 from recompact.engine.config import AdaptConfig
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError

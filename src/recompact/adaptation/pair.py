@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import EvidenceText, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.optimizer import Optimizer
-from recompact.adaptation.questions import Question, answers
+from recompact.adaptation.questions import Question, answers, draw_candidates, without_usable
 from recompact.adaptation.revision import revise
 from recompact.attribution.boundary_view import BoundaryView
 from recompact.engine.collection import unit_of

@@ -1,4 +1,5 @@
-"""Questions to the optimizer as units of work: each is answered once, and read from the run afterwards.
+"""Questions to the optimizer as units of work: each is answered once, and read from the run afterwards. Candidates are
+drawn like this, each independently of the others.
 
 Where a whole kind of question got no usable answer, the next command asks again, under new names and so with new
 seeds; what was answered before stays on record.
@@ -6,15 +7,17 @@ seeds; what was answered before stays on record.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recompact.adaptation.method import MethodInputs
 from recompact.adaptation.optimizer import Optimizer
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.models.journal import UnitCalls
+from recompact.values.candidate import Candidate
 from recompact.values.chat import canonical
+from recompact.values.texts import quantity
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -81,3 +84,36 @@ def _unit(inputs: MethodInputs, kind: str, name: str, question: Question) -> Uni
             inputs.records.finish(name, kind, canonical(answer), seconds)
 
     return Unit(name, play, record)
+
+
+Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
+"""How one candidate is drawn, given its name."""
+
+
+async def draw_candidates(inputs: MethodInputs, method: str, draw: Draw, under: str = "") -> tuple[Candidate, ...]:
+    """As many candidates as the config asks for; one that never becomes valid is included, with what was wrong.
+
+    `under` distinguishes units that start from a template other than the original.
+    """
+
+    def question(name: str) -> Question:
+        async def answer(optimizer: Optimizer) -> Any:
+            return (await draw(optimizer, name)).to_json()
+
+        return Question(f"revise/{method}/{under}{name}", answer)
+
+    names = [f"{method}-{n}" for n in range(1, inputs.settings.candidates + 1)]
+    questions = {name: question(name) for name in names}
+    drafts = await answers(inputs, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
+    return tuple(Candidate.from_json(draft, inputs.template.frame) for draft in drafts.values())
+
+
+def without_usable(candidates: Sequence[Candidate]) -> str:
+    """What to say where no candidate became valid; empty where one did."""
+    if any(candidate.template for candidate in candidates):
+        return ""
+    reasons = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
+    return (
+        f"The optimizer gave no usable candidate in {quantity(len(candidates), 'attempt')}; the first reasons:"
+        f" {'; '.join(list(reasons)[:3]) or 'none'}"
+    )

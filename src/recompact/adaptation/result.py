@@ -75,13 +75,11 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
         ],
         "evidence": adaptation.evidence.to_json() if adaptation.evidence else None,
         "statement": adaptation.statement,
-        "selection_rule": selection.rule if selection else config.adapt.selection,
+        "selection_rule": selection.rule if selection else "",
         "verdict": selection.verdict if selection else "",
         "gain": selection.gain if selection else None,
         "selection": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.fits] if selection else [],
-        "confirmed": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.confirmed] if selection else [],
         "excluded_runs": list(selection.excluded) if selection else [],
-        "excluded_fresh_runs": list(selection.excluded_fresh) if selection else [],
         "fit_tasks": list(selection.tasks) if selection else [],
         "training_tasks": sorted({row.task for row in trajectories(study.store)}),
         "tokens": tokens_by_phase(study.store),
@@ -103,7 +101,6 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines = ["# What changed, and why", ""]
     if adaptation.selection:
         lines += [adaptation.selection.statement, "", *markdown(fit_table(adaptation.selection)).splitlines(), ""]
-        lines += [*(f"- {note}" for note in adaptation.selection.notes), ""] if adaptation.selection.notes else []
     if adaptation.evidence:
         lines += [adaptation.evidence.statement, ""]
     if adaptation.statement:

@@ -9,22 +9,33 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, stdev
 
+from recompact.adaptation.method import Method
 from recompact.engine.collection import trajectory_unit
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.engine.shared_starts import SharedStart, can_share, play_starts
-from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.runs import BROKEN, TrajectoryRow, continuation_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.stats import Estimate, student
 from recompact.values.tables import Number, Table, columns
 from recompact.values.template import Template
-from recompact.values.trajectory import Ending, Trajectory
+from recompact.values.trajectory import Trajectory
 
 PHASE = "select"
-BROKEN: Ending = "environment error"
+TESTED = "tested causes"
 CAVEAT = "Training tasks with the most compactions. A template is selected here, so this is no evidence that it helps."
+
+
+async def choose(study: Study, candidates: Sequence[Candidate], method: Method | None = None) -> Selection:
+    """Select by the paper's rule; runs only check candidates that rest on tested causes.
+
+    A method that already selected along the way gets fresh runs: those that made a winner win would flatter it.
+    """
+    under = f"{method.name}/" if method and method.reselects else ""
+    return await (check if method and method.tested else select)(study, candidates, under)
 
 
 def fit_tasks(store: Store, count: int, seed: int) -> tuple[str, ...]:
@@ -35,6 +46,16 @@ def fit_tasks(store: Store, count: int, seed: int) -> tuple[str, ...]:
         return -row.compactions, -row.steps, hashlib.sha256(f"{seed}/{row.task}".encode()).hexdigest()
 
     return tuple(row.task for row in sorted(rows, key=rank)[:count])
+
+
+def solvable_tasks(store: Store, most: int, seed: int) -> tuple[str, ...]:
+    """The training tasks that were compacted and that some run or continuation solved, those with most compactions
+    first: on the others no template can show anything."""
+    solved = {row.task for row in trajectories(store) if row.success}
+    solved |= {row.unit.partition("/")[2] for row in continuation_rows(store) if row.value > 0}
+    compacted = {row.task for row in trajectories(store) if row.compactions and row.ending != BROKEN}
+    ranked = fit_tasks(store, len(trajectories(store)), seed)
+    return tuple(task for task in ranked if task in solved & compacted)[:most]
 
 
 @dataclass(frozen=True, order=True)
@@ -64,6 +85,39 @@ async def select(study: Study, candidates: Sequence[Candidate], under: str = "")
     shared, excluded = whole_cells(rows, cells)
     fits = [fit_of(name, rows[name], shared, cells) for name in templates]
     return Selection(tuple(fits), best(fits), tasks, excluded=tuple(map(str, excluded)))
+
+
+async def check(study: Study, candidates: Sequence[Candidate], under: str = "") -> Selection:
+    """The rule for candidates that rest on tested causes: runs are to refute them, not to crown one by luck.
+
+    As many runs as the paper's rule would take go to the few templates that there are, on training tasks that the agent
+    can solve at all. The first candidate is taken unless it is clearly worse than the original, or another one clearly
+    better than it; what it gains is stated with its interval: better, worse, or that these runs cannot tell.
+    """
+    settings = study.config.adapt
+    templates = contestants(study, candidates)
+    runs = (1 + settings.candidates) * settings.fit_tasks * settings.fit_runs // len(templates)
+    tasks = solvable_tasks(study.store, runs, study.config.run.seed)
+    cells = [Cell(tasks[number % len(tasks)], number // len(tasks)) for number in range(runs)] if tasks else []
+    rows = await fit_runs(study, templates, cells, f"{under}check/")
+    shared, excluded = whole_cells(rows, cells)
+    first, *others = [name for name in templates if name != ORIGINAL]
+    winner = first
+    for name in others:
+        ahead = difference(rows[name], rows[winner], shared)
+        if ahead is not None and ahead.low > 0:
+            winner = name
+    gain = difference(rows[winner], rows[ORIGINAL], shared)
+    if not shared or (gain is not None and gain.high < 0):
+        winner = ORIGINAL
+    return Selection(
+        tuple(fit_of(name, rows[name], shared, cells) for name in templates),
+        winner,
+        tasks,
+        TESTED,
+        tuple(map(str, excluded)),
+        gain=(gain.value, gain.low, gain.high) if gain else None,
+    )
 
 
 def contestants(study: Study, candidates: Sequence[Candidate]) -> dict[str, Template]:
@@ -129,6 +183,19 @@ def fit_of(name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell])
     return Fit(name, len(runs), sum(row.success for row in runs), steps, broken)
 
 
+def difference(one: Rows, other: Rows, cells: Sequence[Cell]) -> Estimate | None:
+    """How much more often one template succeeds than another, task by task; None where there is too little to say."""
+    by_task: dict[str, list[float]] = {}
+    for cell in cells:
+        by_task.setdefault(cell.task, []).append(one[cell].value - other[cell].value)
+    means = [fmean(own) for own in by_task.values()]
+    if len(means) < 2:
+        return None
+    error = stdev(means) / len(means) ** 0.5
+    value = fmean(means)
+    return student(value, error, len(means) - 1) if error else Estimate(value, value, value)
+
+
 def best(fits: Sequence[Fit]) -> str:
     """Highest pass rate, then fewest steps; the original where none is better.
 
@@ -147,9 +214,8 @@ def _unit(template: Template, cell: Cell, under: str) -> str:
 
 
 def fit_table(selection: Selection) -> Table:
-    """One row for each template, and one for each that was run again on fresh seeds."""
+    """One row for each template."""
     fits = [(fit.name, fit) for fit in selection.fits]
-    fits += [(f"{fit.name}, fresh runs", fit) for fit in selection.confirmed]
     heads = ("template", "runs", "passed", "mean steps", *(("broken",) if any(fit.broken for _, fit in fits) else ()))
     rows = tuple((name, fit.runs, fit.passed, Number(fit.steps), fit.broken)[: len(heads)] for name, fit in fits)
     return Table("Selection on the fit tasks", columns(*heads), rows, (CAVEAT,))

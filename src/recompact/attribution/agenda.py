@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.turns import Turns
-from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unit
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
 from recompact.values.progress import SILENT, Progress
 

@@ -8,7 +8,7 @@ and is the same whatever the concurrency.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,7 @@ from recompact.attribution.effects import (
     most_harmful_first,
 )
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.attribution.prior import LearnedPriors, Prior, Tilt, learn_priors, published_prior
+from recompact.attribution.prior import LearnedPriors, Prior, learn_priors, published_prior
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcomes, without_copies
 from recompact.values.trajectory import Ending
 
@@ -44,15 +44,11 @@ class TrajectoryFacts:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What an allocation may know of a run before any draw. `audited_tilts` audits the trajectories when it is called.
-
-    Without a run, an allocation can still be described.
-    """
+    """What an allocation may know of a run before any draw. Without a run, it can still be described."""
 
     seed: int = 0
     step_limit: int = 0
     trajectories: tuple[TrajectoryFacts, ...] = ()
-    audited_tilts: Callable[[], Mapping[BoundaryId, Tilt]] = dict
 
 
 NO_RUN = RunFacts()
@@ -160,10 +156,6 @@ class Allocation(ABC):
     def seen(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
         """The outcomes that it judges by: those that were drawn, and what it reads off the trajectories."""
         return outcomes
-
-    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
-        """The prior of one boundary, given that of all."""
-        return usual
 
     # --- how it is described
 

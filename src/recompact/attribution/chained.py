@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import LearnedPriors, Prior
+from recompact.attribution.prior import LearnedPriors
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Ending
 
@@ -106,9 +106,6 @@ class Chained(Allocation):
     @property
     def by_probability(self) -> bool:
         return self.inner.by_probability
-
-    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
-        return self.inner.prior(usual, boundary)
 
     @property
     def description(self) -> str:

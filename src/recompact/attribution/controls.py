@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
+from statistics import fmean
 from typing import Any
 
-from recompact.attribution.counts import coupling
 from recompact.attribution.detection import AllocationScore, compare_allocations
-from recompact.attribution.effects import effects_of, equal_draws, hazard_and_burden
+from recompact.attribution.effects import equal_draws, hazard_and_burden
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in
-from recompact.attribution.savings import TokenReport, token_report
 from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.engine.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcomes
-from recompact.values.stats import FEWEST, Estimate, percentile_estimate
+from recompact.values.stats import Estimate, percentile_estimate, spearman
 from recompact.values.texts import quantity
 
 RESAMPLES = 1000
+COUPLED = 20  # trajectories from which on the interval of a correlation holds (benchmarks/interval_coverage.py)
 PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared with
 
 
@@ -57,10 +57,9 @@ class Controls:
     draws: int  # of each arm, in the identity and the coupling
     identity: IdentityCheck | None
     left_out: TasksLeftOut | None  # of the identity, where there is a run to compare with
-    coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples trajectories
+    coupling: Estimate | None  # Spearman's correlation of H and B, of different draws; resamples trajectories
     allocations: tuple[AllocationScore, ...]  # against what all draws say
     sensitivity: tuple[DrawsPoint, ...]
-    savings: TokenReport
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -71,7 +70,6 @@ class Controls:
             "coupling": self.coupling and asdict(self.coupling),
             "allocations": [asdict(row) for row in self.allocations],
             "sensitivity": [asdict(row) for row in self.sensitivity],
-            "savings": asdict(self.savings),
         }
 
 
@@ -82,8 +80,6 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
     draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
-    spent = sum(usage.total for usage in store.spent().values())  # one role may have been played under two models
-    verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
     begun = {f.id: f.outcomes for f in verification.verdicts if 0 in f.outcomes.pre and 0 in f.outcomes.post}
     equally, drawn = equal_draws(begun)
     identity, left_out = _identity(store, uncompacted, drawn) if uncompacted else (None, None)
@@ -92,7 +88,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         draws=equally,
         identity=identity,
         left_out=left_out,
-        coupling=_coupling(drawn, thresholds),
+        coupling=_coupling(drawn, equally),
         allocations=tuple(
             compare_allocations(
                 [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)], outcomes, thresholds=thresholds
@@ -105,7 +101,6 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         )
         if enough
         else (),
-        savings=token_report(outcomes, {"others": spent - verified}),
     )
 
 
@@ -138,21 +133,36 @@ def _rewards(store: Store) -> dict[str, list[float]]:
     return rewards
 
 
-def _coupling(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds) -> Estimate | None:
-    """Spearman's correlation of H and B, with an interval that resamples trajectories; None where there are few."""
-    effects = effects_of(outcomes, thresholds)
-    value = coupling(effects.values())
-    if value is None:
+def _coupling(outcomes: Mapping[BoundaryId, Outcomes], draws: int) -> Estimate | None:
+    """Spearman's correlation of H and B, each from draws that the other does not see, with an interval that resamples
+    trajectories; None where there are too few of either.
+
+    From the same draws they would be correlated by chance alone: a draw that fails is often a long one.
+    """
+    units: dict[str, list[tuple[float, float, float, float]]] = {}
+    if draws < 2:
         return None
-    units: dict[str, list[BoundaryId]] = {}
-    for id in sorted(effects):
-        units.setdefault(id.unit, []).append(id)
-    if len(units) < FEWEST:
+    for id in sorted(outcomes):
+        own = outcomes[id]
+        halves = [tuple(tuple(arm[n] for n in range(half, draws, 2)) for arm in (own.pre, own.post)) for half in (0, 1)]
+        (hazard, burden), (other_hazard, other_burden) = (hazard_and_burden(*half) for half in halves)
+        pairs = (float(hazard), float(other_burden), float(other_hazard), float(burden))
+        units.setdefault(id.unit, []).append(pairs)
+    names = sorted(units)
+    value = _cross_correlation([pairs for name in names for pairs in units[name]])
+    if len(names) < COUPLED or value is None:
         return None
     chance = Random("coupling")
-    names = sorted(units)
-    resampled = [
-        coupling(effects[id] for unit in chance.choices(names, k=len(names)) for id in units[unit])
+    resampled = (
+        _cross_correlation([pairs for name in chance.choices(names, k=len(names)) for pairs in units[name]])
         for _ in range(RESAMPLES)
-    ]
+    )
     return percentile_estimate(value, [each for each in resampled if each is not None])
+
+
+def _cross_correlation(pairs: Sequence[tuple[float, float, float, float]]) -> float | None:
+    """The mean of two correlations: H of one half of the draws with B of the other, and the other way round."""
+    hazard, other_burden, other_hazard, burden = zip(*pairs, strict=True)
+    both = [spearman(hazard, other_burden), spearman(other_hazard, burden)]
+    known = [each for each in both if each is not None]
+    return fmean(known) if known else None

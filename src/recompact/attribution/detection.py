@@ -1,28 +1,78 @@
 """How well and at what cost an allocation finds the boundaries that all draws together call harmful.
 
-The paper uses this to compare successive halving with a fixed three pairs; any two allocations can be compared.
+An allocation samples from a pool of recorded draws as if they were made one by one. The paper compares successive
+halving with a fixed three pairs like this; any two allocations can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import channel_by_draws
-from recompact.attribution.pool import Sample, sample, shuffle_draws
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.models.journal import seed_of
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.stats import Estimate, spread
+
+
+class PoolExhausted(ValueError):
+    """An allocation asked for a draw that the pool does not have."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What an allocation took from a pool, and what it retained."""
+
+    outcomes: Mapping[BoundaryId, Outcomes]
+    retained: tuple[BoundaryId, ...]
+    continuations: int
+    tokens: int
+
+
+def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sample:
+    """Give the allocation what it asks for until it asks for nothing."""
+    pre: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
+    post: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
+    outcomes = {boundary: Outcomes(pre[boundary], post[boundary]) for boundary in pool}
+    continuations = tokens = 0
+    while due := allocation.due(outcomes):
+        for draw in due:
+            outcome = pool[draw.boundary].of(draw.arm).get(draw.number)
+            if outcome is None:
+                raise PoolExhausted(f"{allocation.name} asks for {draw}, which the pool does not have")
+            (pre if draw.arm == "PRE" else post)[draw.boundary][draw.number] = outcome
+            continuations += 1
+            tokens += outcome.tokens
+    return Sample(outcomes, tuple(allocation.retained(outcomes)), continuations, tokens)
+
+
+def shuffle_draws(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
+    """The same pool with the draws of each boundary and arm in an order of their own, drawn from the seed."""
+    return {
+        boundary: Outcomes(
+            _permute(outcomes.pre, seed_of(f"pool/{boundary}/PRE", 0, seed)),
+            _permute(outcomes.post, seed_of(f"pool/{boundary}/POST", 0, seed)),
+        )
+        for boundary, outcomes in pool.items()
+    }
+
+
+def _permute(draws: Mapping[int, Outcome], seed: int) -> dict[int, Outcome]:
+    outcomes = [draws[number] for number in sorted(draws)]
+    Random(seed).shuffle(outcomes)
+    return dict(enumerate(outcomes))
 
 
 @dataclass(frozen=True)
 class Detection:
     """How one allocation did on one order of the draws, against the reference."""
 
-    recall: float
-    precision: float
-    f1: float
+    recall: float | None  # None where nothing is harmful
+    precision: float | None  # None where nothing was retained
+    f1: float | None
     continuations: float  # per boundary
     tokens: float  # per boundary
 
@@ -32,9 +82,9 @@ class AllocationScore:
     """How one allocation did over many orders of the draws: means with the percentiles of the orders."""
 
     allocation: str
-    recall: Estimate
-    precision: Estimate
-    f1: Estimate
+    recall: Estimate | None  # None where no order has one
+    precision: Estimate | None
+    f1: Estimate | None
     continuations: Estimate
     tokens: Estimate
 
@@ -67,12 +117,17 @@ def compare_allocations(
 def _score(name: str, detections: Sequence[Detection]) -> AllocationScore:
     return AllocationScore(
         name,
-        spread(d.recall for d in detections),
-        spread(d.precision for d in detections),
-        spread(d.f1 for d in detections),
+        _spread(d.recall for d in detections),
+        _spread(d.precision for d in detections),
+        _spread(d.f1 for d in detections),
         spread(d.continuations for d in detections),
         spread(d.tokens for d in detections),
     )
+
+
+def _spread(values: Iterable[float | None]) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    return spread(known) if known else None
 
 
 def detection(sampled: Sample, reference: Collection[BoundaryId], judged: Collection[BoundaryId]) -> Detection:
@@ -81,9 +136,9 @@ def detection(sampled: Sample, reference: Collection[BoundaryId], judged: Collec
     harmful = set(reference) & set(judged)
     hits = len(retained & harmful)
     return Detection(
-        recall=hits / len(harmful) if harmful else 1.0,
-        precision=hits / len(retained) if retained else 1.0,
-        f1=2 * hits / (len(retained) + len(harmful)) if retained or harmful else 1.0,
+        recall=hits / len(harmful) if harmful else None,
+        precision=hits / len(retained) if retained else None,
+        f1=2 * hits / (len(retained) + len(harmful)) if retained or harmful else None,
         continuations=sampled.continuations / len(sampled.outcomes),
         tokens=sampled.tokens / len(sampled.outcomes),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recompact.attribution.divergence import actions_of
-from recompact.attribution.further_records import Purpose, further_rows, summary_text
+from recompact.attribution.records import Purpose, further_rows, summary_text
 from recompact.engine.config import Config
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import ContinuationRow, TrajectoryRow, continuation_rows

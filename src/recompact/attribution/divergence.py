@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from recompact.values.chat import canonical
-from recompact.values.context import Context, Turn
+from recompact.values.context import Context, Turn, replaced_turns
 from recompact.values.trajectory import Action, Boundary, Trajectory
 
 
@@ -65,8 +65,8 @@ def repeated_actions(before: Sequence[Action], actions: Sequence[Action]) -> tup
 
 
 def consumed_turns(boundary: Boundary) -> tuple[Turn, ...]:
-    """The turns that the compaction replaced."""
-    return boundary.pre.turns[: len(boundary.pre.turns) - len(boundary.post.turns)]
+    """The turns that the compaction replaced, or changed in their place."""
+    return tuple(boundary.pre.turns[n] for n in replaced_turns(boundary.pre, boundary.post))
 
 
 def find_dropped(boundary: Boundary) -> Dropped:
@@ -164,4 +164,5 @@ def visible_text(context: Context) -> str:
     """All that the agent still sees, including the fixed prefix."""
     parts = [message.content for message in context.prefix]
     parts += [context.summary.text] if context.summary else []
+    parts += [pin.message.content for pin in context.pinned]
     return "\n".join([*parts, *(turn.text for turn in context.turns)])

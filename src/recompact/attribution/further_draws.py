@@ -13,14 +13,12 @@ from functools import lru_cache
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.continuations import recompress
-from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.judgement import store_verdicts
-from recompact.attribution.records import RunOutcomes, settings_of
+from recompact.attribution.records import Purpose, RunOutcomes, further_outcomes, further_unit, settings_of
 from recompact.attribution.verify import broken_draw, outcome_of, places, play_draw
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.store.plan import bound_stage
 from recompact.engine.store.records import read_boundary, write_trajectory
 from recompact.engine.study import Study

@@ -13,10 +13,9 @@ from typing import Any
 from recompact.attribution.allocation import Allocation, Judgement, judged_outcomes
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of, equal_draws
-from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
-from recompact.attribution.records import outcomes_in, settings_of
+from recompact.attribution.records import Purpose, fresh_summaries, further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
@@ -148,10 +147,8 @@ def judge(store: Store, settings: VerifyConfig, allocation: Allocation | None = 
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)
         outcomes = judged.get(id, Outcomes())
-        prior = allocation.prior(priors.of(id), id)
-        estimate = partial(
-            effect_of, thresholds=thresholds, remaining=store.metadata.step_limit - row.step, prior=prior
-        )
+        remaining = store.metadata.step_limit - row.step
+        estimate = partial(effect_of, thresholds=thresholds, remaining=remaining, prior=priors.of(id))
         confirming = fresh.get(id, Outcomes())
         effect = estimate(outcomes)
         verdict = Verdict(

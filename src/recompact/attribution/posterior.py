@@ -178,11 +178,9 @@ class _Rates:
         return float(won / self.total)
 
 
-def doubt_after(
-    pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm, prior: Prior | None = None
-) -> float:
+def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm) -> float:
     """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
-    return _doubt_after(prior or published_prior(), sum(pre), len(pre), sum(post), len(post), threshold, arm)
+    return _doubt_after(published_prior(), sum(pre), len(pre), sum(post), len(post), threshold, arm)
 
 
 @lru_cache(maxsize=65536)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from recompact.models.journal import seed_of
@@ -90,28 +90,6 @@ def published_prior() -> Prior:
     inner = stdtr(BURDEN_FREEDOM, cells().edges[1:-1] / scale + at_zero)
     burdens = np.diff(inner, prepend=0.0, append=1.0)
     return Prior(rates, SEVERE_HAZARD / float(apart(rates, rates, 0.5)), burdens, DISPERSION * LENGTH)
-
-
-@dataclass(frozen=True)
-class Tilt:
-    """By how much an observation multiplies the odds, apart from any draw: that success changed, and of a severe B."""
-
-    hazard: float = 1.0
-    burden: float = 1.0
-
-
-UNTILTED = Tilt()
-
-
-@lru_cache(maxsize=65536)
-def tilt_prior(prior: Prior, tilt: Tilt) -> Prior:
-    """The prior of one boundary about which something was observed. Draws are then weighed as under any prior."""
-    if tilt == UNTILTED:
-        return prior
-    changed = prior.changed * tilt.hazard / (1 - prior.changed + prior.changed * tilt.hazard)
-    weights = prior.burdens.copy()
-    weights[_WIDENING + _SEVERE :] *= tilt.burden
-    return replace(prior, changed=changed, burdens=weights / weights.sum())
 
 
 def apart(pre: Array, post: Array, threshold: float) -> Array:

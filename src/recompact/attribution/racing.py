@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
 
 from recompact.attribution.allocation import Allocation, RunFacts, in_turn
 from recompact.attribution.posterior import (
@@ -23,13 +22,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import (
-    UNTILTED,
-    Prior,
-    Tilt,
-    published_prior,
-    tilt_prior,
-)
+from recompact.attribution.prior import Prior
 from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -69,13 +62,12 @@ class Racing(Allocation):
     """Sequential verification: draws are spent under the published prior, and judged under the one that the run teaches
     once all are there, with all draws that the run has.
 
-    `remaining` has the steps that could still be taken at a boundary, where they are known, and `tilts` what was
-    observed of it apart from draws. A boundary is retained if it is more probably harmful than not.
+    `remaining` has the steps that could still be taken at a boundary, where they are known. A boundary is retained if
+    it is more probably harmful than not.
     """
 
     stopping: StoppingRule = DEFAULT
     remaining: Mapping[BoundaryId, int] = field(default_factory=dict)
-    tilts: Mapping[BoundaryId, Tilt] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -102,7 +94,7 @@ class Racing(Allocation):
         return [boundary for boundary, own in outcomes.items() if self.race(boundary, own).next is None]
 
     def is_harmful(self, boundary: BoundaryId, outcomes: Outcomes, prior: Prior) -> bool:
-        prior, remaining = self.prior(prior, boundary), self.remaining.get(boundary)
+        remaining = self.remaining.get(boundary)
         return probability_harmful(outcomes, self.thresholds, remaining=remaining, prior=prior) >= RETAINED
 
     @property
@@ -118,23 +110,18 @@ class Racing(Allocation):
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
         """How far one boundary has come."""
-        prior = self.prior(published_prior(), boundary)
         pre, post = _in_order(outcomes.pre), _in_order(outcomes.post)
-        return _replay_race(self.stopping, prior, self.remaining.get(boundary), pre, post)
-
-    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
-        """The prior of one boundary."""
-        return tilt_prior(usual, self.tilts.get(boundary, UNTILTED))
+        return _replay_race(self.stopping, self.remaining.get(boundary), pre, post)
 
 
-def racing(thresholds: Thresholds, run: RunFacts, prior: Literal["published", "audit"] = "published") -> Racing:
-    """Racing in a run, from the published prior or from what an audit of its trajectories shows."""
+def racing(thresholds: Thresholds, run: RunFacts) -> Racing:
+    """Racing in a run."""
     remaining = {
         BoundaryId(each.unit, index): run.step_limit - step
         for each in run.trajectories
         for index, step in enumerate(each.boundaries, 1)
     }
-    return Racing(StoppingRule(thresholds), remaining, run.audited_tilts() if prior == "audit" else {})
+    return Racing(StoppingRule(thresholds), remaining)
 
 
 ArmDraws = tuple[tuple[float, int], ...]
@@ -160,7 +147,7 @@ def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
 
 
 @lru_cache(maxsize=65536)
-def _replay_race(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _replay_race(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The race replayed from its start, with the draws so far."""
     race = Race()
     while race.next is not None:
@@ -168,22 +155,22 @@ def _replay_race(rule: StoppingRule, prior: Prior, remaining: int | None, pre: A
         if used == len(pre if race.next == "PRE" else post):
             break
         if race.next == "PRE":
-            race = _judge(rule, prior, remaining, pre[: used + 1], race.post)
+            race = _judge(rule, remaining, pre[: used + 1], race.post)
         else:
-            race = _judge(rule, prior, remaining, race.pre, post[: used + 1])
+            race = _judge(rule, remaining, race.pre, post[: used + 1])
     return race
 
 
 @lru_cache(maxsize=65536)
-def _judge(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _judge(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The posterior after these draws, and what it asks for."""
     values, post_values = [value for value, _ in pre], [value for value, _ in post]
     steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]
-    hazard = probability_hazard(values, post_values, rule.thresholds.hazard, prior)
+    hazard = probability_hazard(values, post_values, rule.thresholds.hazard)
     if clearly_helped(values, post_values):
         burden = 0.0
     else:
-        burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining, prior)
+        burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining)
     harmful = 1 - (1 - hazard) * (1 - burden)
     if not post:
         # A low base rate settles nothing, and neither does one PRE draw that left little to lose or to add.
@@ -191,7 +178,7 @@ def _judge(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraw
     if not rule.harmless_below <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
         return Race(pre, post, harmful, None)
     if hazard * (1 - hazard) >= burden * (1 - burden):
-        doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm, prior) for arm in ARMS}
+        doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm) for arm in ARMS}
     else:
         doubts = {"PRE": -_gain(Lengths.of(steps)), "POST": -_gain(Lengths.of(post_steps))}
     return Race(pre, post, harmful, "PRE" if doubts["PRE"] < doubts["POST"] else "POST")

@@ -14,7 +14,6 @@ from typing import Any
 from recompact.attribution.allocation import NO_RUN, Allocation, RunFacts, TrajectoryFacts
 from recompact.attribution.chained import Chained, links_of
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import Tilt
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
@@ -29,14 +28,9 @@ ALLOCATIONS = Registry(
         "halving": "recompact.attribution.halving:Halving",
         "uniform": "recompact.attribution.uniform:Uniform",
         "racing": "recompact.attribution.racing:racing",
-        "random": "recompact.attribution.subsets:Random",
-        "position": "recompact.attribution.subsets:Position",
-        "first-harm": "recompact.attribution.first_harm:FirstHarm",
     },
 )
 CHAINED = "chained"
-PRIORS = Registry("prior", "recompact.priors", {"audit": "recompact.audit.prior:audited_tilts"})
-"""Priors of racing by name: functions from a store to the tilt of each boundary."""
 
 
 def allocation_names() -> str:
@@ -119,7 +113,7 @@ def _parts(settings: VerifyConfig) -> tuple[str, Mapping[str, Any]]:
 def run_facts(store: Store) -> RunFacts:
     """What a run says of itself before any draw."""
     run = store.metadata.identity["run"]
-    return RunFacts(run["seed"], run["step_limit"], tuple(trajectory_facts(store)), lambda: audited_tilts(store))
+    return RunFacts(run["seed"], run["step_limit"], tuple(trajectory_facts(store)))
 
 
 def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
@@ -129,12 +123,6 @@ def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
         steps.setdefault(row.unit, []).append(row.step)
     rows = sorted(trajectories(store), key=lambda row: row.unit)
     return [TrajectoryFacts(r.unit, tuple(steps.get(r.unit, ())), r.steps, r.value, r.ending) for r in rows]
-
-
-def audited_tilts(store: Store) -> Mapping[BoundaryId, Tilt]:
-    """What an audit of the collected trajectories says about each boundary, before any draw of it."""
-    tilts: Mapping[BoundaryId, Tilt] = PRIORS.find("audit")(store)
-    return tilts
 
 
 def directory_of(store: Store) -> Path:

@@ -13,11 +13,9 @@ from typing import Any
 
 from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import copied_arms
-from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.further_records import further_outcomes
 from recompact.attribution.judgement import Verification, priors_of
 from recompact.attribution.legend import LEGEND, headline
-from recompact.attribution.records import outcomes_in, settings_of
+from recompact.attribution.records import further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of, describe_allocation
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
@@ -27,6 +25,15 @@ from recompact.values.effect import Effect
 from recompact.values.outcome import Outcomes
 from recompact.values.stats import Estimate, mean_of, newcombe, probable_count, wilson
 from recompact.values.texts import quantity
+
+
+@dataclass(frozen=True)
+class FalseRetention:
+    """The A/A control of an allocation: of boundaries whose arms are both PRE, the share that it retains by chance."""
+
+    allocation: str
+    boundaries: int
+    rate: Estimate
 
 
 @dataclass(frozen=True)
@@ -251,7 +258,7 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     # The control is judged by the rule of the verification, which may have a prior in it.
     priors = priors_of(store, settings) if allocation.by_probability else None
     rate = len(allocation.retained(outcomes, copied_arms(store, "control"), priors)) / len(outcomes)
-    return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
+    return FalseRetention(allocation.name, len(outcomes), wilson(rate, len(outcomes)))
 
 
 def _hazard(estimate: Estimate) -> str:

@@ -26,10 +26,10 @@ class Uniform(Allocation):
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         return in_turn(
             Draw(boundary, arm, number)
-            for boundary in self.finalists(outcomes)
+            for boundary, own in outcomes.items()
             for arm in ARMS
             for number in range(self.draws)
-            if number not in outcomes[boundary].of(arm)
+            if number not in own.of(arm)
         )
 
     @property
@@ -41,5 +41,4 @@ class Uniform(Allocation):
         return "every boundary gets the same number"
 
     def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
-        chosen = set(self.finalists(outcomes))
-        return sum(draws_at_most(2 * self.draws * (id in chosen), {id: own}) for id, own in outcomes.items())
+        return draws_at_most(2 * self.draws, outcomes)

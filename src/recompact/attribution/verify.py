@@ -20,8 +20,7 @@ from recompact.attribution.registry import allocation_of
 from recompact.attribution.turns import draws_at_once
 from recompact.engine.collection import unit_of
 from recompact.engine.execution.episodes import with_differences
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.rollout import Agent
 from recompact.engine.store.calls import pace_of
 from recompact.engine.store.plan import bound_stage
@@ -146,7 +145,12 @@ def _unit(
 
 
 async def play_draw(
-    study: Study, task: Task, boundary: Boundary, arm: ContinuationArm, calls: UnitCalls, answered: Callable[[], None]
+    study: Study,
+    task: Task,
+    boundary: Boundary,
+    arm: ContinuationArm,
+    calls: UnitCalls,
+    answered: Callable[[], None] = lambda: None,
 ) -> Trajectory:
     """One continuation, with `answered` called at each reply; where the environment fails, that is how it ended."""
     try:

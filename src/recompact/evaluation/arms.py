@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from recompact.compressors.protocol import Compressor, CompressorKind, Rendering, Scope
-from recompact.compressors.registry import COMPRESSORS, compressor_kind
+from recompact.compressors.registry import COMPRESSORS, PLUS, WRAPPING, compressor_kind, stages_of
 from recompact.engine.config import CompressorConfig
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.errors import InputError
+from recompact.triggers.registry import BUDGET, load_trigger
 from recompact.values.chat import canonical, sha256
 from recompact.values.template import Template, resolve
 
@@ -27,7 +28,9 @@ PROMPTED = "prompted"
 PROMPTING = "prompting"
 """The arm with the config's own template."""
 
-_ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<place>.+))?", re.DOTALL)
+_ARM = re.compile(
+    r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(@(?P<trigger>[A-Za-z][^@=]*))?(=(?P<place>.+))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Arm:
     options: Mapping[str, Any] | None = None
     compressor: Compressor | CompressorKind | None = None
     directory: str = ""  # of its template, as given
+    trigger: str | None = None  # where it is not the config's
 
     @property
     def label(self) -> str:
@@ -76,6 +80,8 @@ class Arm:
         if self.template is not None:
             view = f"{self.scope}-{self.rendering}" if self.scope == "prefix" else str(self.scope)
             parts += [view, self.template.hash[:16]]
+        if self.trigger not in (None, BUDGET):
+            parts.append(re.sub(r"[^\w.+-]+", "_", str(self.trigger)))
         return "-".join(parts)
 
     def study(self, study: Study) -> Study:
@@ -87,6 +93,7 @@ class Arm:
             budget=self.budget or settings.budget,
             scope=self.scope or "history",
             rendering=self.rendering or "quoted",
+            trigger=self.trigger or settings.trigger,
         )
         if self.compressor is not None:
             other = replace(
@@ -100,6 +107,8 @@ class Arm:
             return self
         settings = study.config.compressor
         arm = replace(self, budget=self.budget or settings.budget)
+        if arm.trigger is None and settings.trigger != BUDGET:
+            arm = replace(arm, trigger=settings.trigger)
         if self.options is None and self.compressor is None and self.kind == settings.kind and settings.options:
             arm = replace(arm, options=settings.options)  # so that its key says what it was built with
         if not self.study(study).compressor_kind.uses_template:
@@ -120,6 +129,7 @@ class Arm:
             **({"adapted_with": dict(self.adapted_with)} if self.adapted_with else {}),
             **({"adapted_on": list(self.adapted_on), "adapted_suite": self.adapted_suite} if self.adapted_on else {}),
             **({"directory": self.directory} if self.directory else {}),
+            **({"trigger": self.trigger} if self.trigger not in (None, BUDGET) else {}),
         }
 
 
@@ -128,8 +138,8 @@ def label(name: str, scope: str | None) -> str:
 
 
 def built_in_arms() -> tuple[str, ...]:
-    """Arms that need no directory: no compression, the config's own template, and compressors that need no template."""
-    return (*(name for name in COMPRESSORS.names() if name != PROMPTED), PROMPTING)
+    """Arms that need no directory: none, the config's own template, and compressors that need no template."""
+    return (*(name for name in COMPRESSORS.names() if name not in (PROMPTED, *WRAPPING)), PROMPTING)
 
 
 def parse_arms(
@@ -166,25 +176,40 @@ def _parse_arm(
     if not parsed:
         raise InputError(f"--arm {text!r}: unknown arm; use {', '.join(known)}, or NAME=DIRECTORY of a template")
     name, place = parsed["name"], parsed["place"]
-    if place is None and name not in known:
+    stages = [PROMPTED if stage == PROMPTING else stage for stage in stages_of(name)]
+    joined = len(stages) > 1 and all(stage in COMPRESSORS.names() for stage in stages)
+    if place is None and name not in known and not joined:
         raise InputError(f"--arm {name}: unknown arm; use {', '.join(known)}, or NAME=DIRECTORY of a template")
-    if place is not None and name in known:
+    if place is not None and (name in known or joined):
         raise InputError(f"--arm {text}: {name!r} is an arm of its own; give the template another name")
     if name == NONE:
         if parsed["budget"]:
             raise InputError(f"--arm {text}: nothing is compressed in 'none', so it has no budget: write --arm none")
         return [Arm(NONE, NONE)]
+    trigger = parsed["trigger"]
+    if trigger is not None:
+        load_trigger(trigger)
+    ending = f"@{trigger}" if trigger else ""
     swept = (int(parsed["budget"]),) if parsed["budget"] else budgets
-    named = [(f"{name}@{budget}", budget) for budget in swept] or [(name, settings.budget)]
+    named = [(f"{name}@{budget}{ending}", budget) for budget in swept] or [(f"{name}{ending}", settings.budget)]
+    if joined and PROMPTED in stages:
+        kind = PLUS.join(stages)
+        return [
+            Arm(label, kind, budget, scope, template=own, trigger=trigger)
+            for label, budget in named
+            for scope in scopes
+        ]
     if place is None and name != PROMPTING:
-        return [Arm(label, name, budget) for label, budget in named]
+        return [Arm(label, PLUS.join(stages), budget, trigger=trigger) for label, budget in named]
     if place is not None and ":" in place and not Path(place).is_dir():  # the user's own compressor
-        return [Arm(label, place, budget) for label, budget in named]
+        return [Arm(label, place, budget, trigger=trigger) for label, budget in named]
     template = own if place is None else resolve(place, Path())
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
     origin = _origin(Path(place), template) if place is not None else {}
     return [
-        Arm(label, PROMPTED, budget, scope, rendering[scope], template, directory=place or "", **origin)
+        Arm(
+            label, PROMPTED, budget, scope, rendering[scope], template, directory=place or "", trigger=trigger, **origin
+        )
         for label, budget in named
         for scope in scopes
     ]

@@ -23,6 +23,7 @@ from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.models.journal import seed_of
+from recompact.triggers.registry import BUDGET
 from recompact.values.template import resolve
 
 PHASE = EVALUATION
@@ -39,7 +40,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """All trajectories of an evaluation, in the order in which they begin."""
 
     arms: tuple[Arm, ...]
@@ -72,6 +73,7 @@ async def open_evaluation(
         template=defaults.template,
         scope=defaults.scope,
         rendering=defaults.rendering,
+        trigger=defaults.trigger,
     )
     same = replace(config, compressor=shared, suite=replace(config.suite, tasks=(), limit=None))
     if isinstance(run, Store) and (begun := run.metadata.command or PHASE) != PHASE:
@@ -89,7 +91,7 @@ def with_split(config: Config, split: str, limit: int | None = None) -> Config:
     return replace(config, suite=replace(suite, split=split, tasks=tasks, limit=limit or suite.limit))
 
 
-async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
+async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> EvaluationPlan:
     """Run every task under every arm `runs` times. Existing work is reused."""
     plan = await plan_evaluation(study, arms, runs)
     note_arms(study.store, plan.arms)
@@ -105,10 +107,11 @@ async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
     return plan
 
 
-async def _shared_starts(study: Study, plan: Plan) -> dict[str, str]:
+async def _shared_starts(study: Study, plan: EvaluationPlan) -> dict[str, str]:
     """By unit, the start that it shares with the other arms of its budget; those that are finished need none."""
     finished = study.store.finished("trajectory")
-    waiting = [p for p in plan.runs if p.arm.compresses and p.arm.budget and p.unit not in finished]
+    by_budget = [p for p in plan.runs if p.arm.compresses and p.arm.budget and p.arm.trigger in (None, BUDGET)]
+    waiting = [p for p in by_budget if p.unit not in finished]
     if not waiting or not can_share(study):
         return {}
     starts = {p.unit: SharedStart(PHASE, p.arm.budget or 0, p.task, p.run) for p in waiting}
@@ -116,11 +119,11 @@ async def _shared_starts(study: Study, plan: Plan) -> dict[str, str]:
     return {unit: start.name for unit, start in starts.items() if start.name in usable}
 
 
-async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
+async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> EvaluationPlan:
     """What an evaluation will run."""
     complete = tuple(arm.completed(study) for arm in arms)
     tasks = await tasks_of(study)
-    return Plan(complete, tasks, tuple(plan_runs(tasks, complete, runs, study.config.run.seed)))
+    return EvaluationPlan(complete, tasks, tuple(plan_runs(tasks, complete, runs, study.config.run.seed)))
 
 
 def plan_runs(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[PlannedRun]:

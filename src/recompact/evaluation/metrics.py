@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
+from recompact.values.chat import Usage
 
 PeakSource = Literal["provider", "own counter"]
 Unit = Literal["points", "steps", "thousand tokens", "compactions"]
@@ -39,7 +40,7 @@ class Metric:
 
     @property
     def digits(self) -> int:
-        return {"thousand tokens": 2 if self.key == "peak" else 1, "compactions": 2}.get(self.unit, 1)
+        return {"thousand tokens": 2 if self.key in ("peak", "context") else 1, "compactions": 2}.get(self.unit, 1)
 
 
 def metric(key: str) -> Metric:
@@ -50,6 +51,7 @@ def metric(key: str) -> Metric:
         "f1": Metric(key, "F1", "points", "more"),
         "steps": Metric(key, "Steps", "steps", "less"),
         "peak": Metric(key, "Peak", "thousand tokens", "less"),
+        "context": Metric(key, "Context", "thousand tokens", "less"),
         "compactions": Metric(key, "Compactions", "compactions", "less"),
         "tokens": Metric(key, "Tokens", "thousand tokens", "less"),
         "cached": Metric(key, "cached", "thousand tokens", "more"),
@@ -148,6 +150,7 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     roles = sorted({role for row in rows for role in row.usage})
     if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
         metrics["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
+        metrics["context"] = lambda row: _mean_input(row.usage.get("agent", Usage()))
         metrics["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
     return metrics | {f"tokens.{role}": partial(_tokens, role) for role in roles}
 
@@ -167,6 +170,11 @@ def _questions(rows: Iterable[TaskRun], answers: Answers) -> dict[str, int]:
 
 def _answered_share(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
     return sum(answers(row) or ()) / questions[row.task]
+
+
+def _mean_input(usage: Usage) -> float:
+    """Tokens that the agent read in one call: how much context an arm worked with."""
+    return usage.input / usage.calls if usage.calls else 0.0
 
 
 def _tokens(role: str, row: TaskRun) -> float:
@@ -233,3 +241,12 @@ def _group_order(value: str) -> tuple[float, str]:
     """Numbers by size, difficulties from easy to hard, everything else by name."""
     words = {"easy": 1.0, "medium": 2.0, "hard": 3.0}
     return (float(value) if value.isdecimal() else words.get(value, 0.0)), value
+
+
+def is_share(key: str) -> bool:
+    """Whether a metric of a task lies between 0 and 1.
+
+    >>> [is_share(key) for key in ("acc", "pass^3", "pass@3", "em", "f1", "steps", "tokens")]
+    [True, True, True, True, True, False, False]
+    """
+    return key.partition("^")[0].partition("@")[0] in ("acc", "pass", "em", "f1")

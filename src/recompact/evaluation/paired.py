@@ -14,7 +14,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.caveats import Uncompacted, uncompacted_arms
-from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
+from recompact.evaluation.metrics import PeakSource, is_share, metric, peak_source, per_task
 from recompact.values.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.values.texts import quantity
 
@@ -141,7 +141,11 @@ def compare_many(
         for key, a, b in _both(values[id(first)], values[id(second)])
         if keys is None or key in keys
     ]
-    deltas = bootstrap([[x - y for x, y in zip(a, b, strict=True)] for *_, a, b in entries], resamples, seed)
+    differences = [[x - y for x, y in zip(a, b, strict=True)] for *_, a, b in entries]
+    deltas = [
+        constant_share(each, len(own)) if is_share(key) else each
+        for (_, key, *_), own, each in zip(entries, differences, bootstrap(differences, resamples, seed), strict=True)
+    ]
     shares = bootstrap_ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
     by_pair: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
@@ -152,6 +156,20 @@ def compare_many(
         _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
         for (first, second), differences in zip(pairs, by_pair, strict=True)
     ]
+
+
+def constant_share(estimate: Estimate, tasks: int) -> Estimate:
+    """A difference of shares that is the same in every task has no spread to resample. How far it can be from the truth
+    follows from the number of tasks alone: others that occur in a share q of all would have been seen with 95 %.
+
+    >>> constant_share(Estimate(-1.0, -1.0, -1.0), 6).high < 0
+    True
+    """
+    value = estimate.value
+    if not value or estimate.low != estimate.high or not tasks:
+        return estimate
+    unseen = 1 - (1 - CONFIDENCE) ** (1 / tasks)
+    return Estimate(value, value - unseen * (1 + value), value + unseen * (1 - value))
 
 
 def _excess(share: Estimate | None) -> Estimate | None:

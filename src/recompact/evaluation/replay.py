@@ -12,7 +12,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.continuations import continue_from, recompress
+from recompact.attribution.continuations import recompress
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import effect_of
@@ -20,11 +20,10 @@ from recompact.attribution.judgement import priors_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, says_nothing, settings_of
 from recompact.attribution.registry import allocation_of
+from recompact.attribution.verify import play_draw
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
-from recompact.engine.execution.episodes import with_differences
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit, Unit
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.engine.store.runs import ContinuationRow, continuation_rows
 from recompact.engine.store.store import Store
@@ -230,24 +229,12 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             except (CompactionFailed, ContextOverflow, Refused) as failure:
                 failed[name] = f"no summary: {failure}"
                 return None
-        continuation = await continue_from(
-            case.task,
-            boundary,
-            "PRE" if arm is None else "POST",
-            study.episodes.episode(case.task, study.ask(calls)),
-            study.agent(calls),
-            count=study.count,
-            step_limit=study.config.run.step_limit,
-            observation_tokens=study.config.run.observation_tokens,
-            progress=study.progress,
-        )
+        continuation = await play_draw(study, case.task, boundary, "PRE" if arm is None else "POST", calls)
         if reason := says_nothing(PRE if arm is None else POST, continuation.ending, continuation.error):
             failed[name] = reason
             return None
         boundaries = (boundary,) if arm else ()
-        return with_differences(
-            replace(continuation, boundaries=boundaries, usage={**continuation.usage, **usage}), calls
-        )
+        return replace(continuation, boundaries=boundaries, usage={**continuation.usage, **usage})
 
     def record(continuation: Trajectory | None, seconds: float) -> None:
         if continuation is not None:

@@ -15,6 +15,7 @@ from recompact.evaluation.metrics import (
     PeakSource,
     group_keys,
     group_tasks,
+    is_share,
     measure,
     metric,
     peak_source,
@@ -29,7 +30,7 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
-from recompact.values.stats import RESAMPLES, Estimate, bootstrap
+from recompact.values.stats import RESAMPLES, Estimate, bootstrap, wilson
 from recompact.values.tables import Cell, Column, Number, Row, Table, columns
 from recompact.values.texts import quantity
 
@@ -88,13 +89,18 @@ Estimates = Mapping[str, Mapping[str, Estimate]]
 
 
 def estimates(evaluation: Evaluation, keys: Collection[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimates:
-    """These metrics of all arms with their intervals, by the bootstrap over tasks that paired comparisons use."""
+    """These metrics of all arms with their intervals, shares by Wilson's over tasks, others by the bootstrap."""
     shared, by_arm = evaluation.shared, {arm.label: dict[str, Estimate]() for arm in evaluation.arms}
     if not shared.tasks:
         return by_arm
     values = {arm.label: per_task(arm, shared.tasks, shared.runs, evaluation.source) for arm in evaluation.arms}
     places = [(label, key) for label, metrics in values.items() for key in metrics if key in keys]
     resampled = bootstrap([values[label][key] for label, key in places], resamples, seed)
+    # Near 0 and 1, resampling misses the truth: tasks that are all alike have no spread. The sample is tasks, not runs.
+    resampled = [
+        wilson(each.value, len(values[label][key])) if is_share(key) else each
+        for (label, key), each in zip(places, resampled, strict=True)
+    ]
     for (label, key), estimate in zip(places, resampled, strict=True):
         by_arm[label][key] = estimate
     return by_arm
@@ -151,7 +157,7 @@ def metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
 def arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short: bool = False) -> list[str]:
     """The metrics of the table of arms that some arm has, in the paper's order."""
     keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
-    keys += [] if short else ["compactions", "tokens", "cached"]
+    keys += [] if short else ["context", "compactions", "tokens", "cached"]
     return [key for key in keys if any(key in metrics.means for _, metrics in measured)]
 
 
@@ -159,7 +165,7 @@ def arm_table(evaluation: Evaluation) -> Table:
     """The table of arms."""
     measured = evaluation.measured()
     keys = arm_metrics(evaluation.shared.runs, measured)
-    best = _best(measured, [key for key in keys if key not in ("compactions", "cached")])
+    best = _best(measured, [key for key in keys if key not in ("context", "compactions", "cached")])
     rows = tuple((arm.name, arm.scope, *_figures(metrics, keys, best.get(arm.label, ()))) for arm, metrics in measured)
     heads = (*columns("arm", "scope"), *metric_columns(keys))
     return without_empty(Table(evaluation.title, heads, rows, notes(evaluation), BOLD))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.attribution.bisection.pieces import Intervention, Piece
 from recompact.attribution.bisection.search import MOST_PIECES, Result, Search, search
@@ -105,7 +106,7 @@ def test_where_any_turn_would_do_the_summary_itself_is_searched(cause: str) -> N
     assert result.placebo.success < result.closing.success
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10_000))
 def test_a_placebo_never_closes_what_a_named_cause_closes(seed: int) -> None:
     lines = pieces(4, "line")
@@ -144,7 +145,7 @@ def test_copies_are_one_draw_for_each_context() -> None:
     assert len(asked) == len(set(asked))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10_000))
 def test_chance_alone_rarely_names_a_cause(seed: int) -> None:
     """Where the pieces change nothing, a search may err, but says `found` only after fresh draws and a placebo."""

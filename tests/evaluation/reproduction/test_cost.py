@@ -20,35 +20,33 @@ from recompact.values.tables import Number
 from recompact.values.template import Template, default_template
 
 ORIGINAL = default_template()
-PRUNED = adapted_template()
-PROPOSED = replace(PRUNED, first=PRUNED.first + "\nAnd this, which closed nothing.\n")
-OTHER = replace(PRUNED, first=PRUNED.first + "\nAnother method's.\n")
+REVISED = adapted_template()
+OTHER = replace(REVISED, first=REVISED.first + "\nAnother method's.\n")
 
 
 def own_units(places: Sequence[str]) -> list[str]:
-    return [f"select/{place}{template.hash[:16]}/t/0" for place in places for template in (ORIGINAL, PRUNED)]
+    return [f"select/{place}{template.hash[:16]}/t/0" for place in places for template in (ORIGINAL, REVISED)]
 
 
 @pytest.mark.parametrize(
     "selecting",
-    [own_units([""]), [*own_units(["race/", "confirm/"]), f"select/replay/{PROPOSED.hash[:16]}/collect/t#1/0"]],
-    ids=["paper", "racing"],
+    [own_units([""]), own_units(["check/"])],
+    ids=["paper", "tested causes"],
 )
 def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str]) -> None:
-    foreign = [f"select/{place}{OTHER.hash[:16]}/t/0" for place in ("", "race/", "confirm/", "replay/")]
+    foreign = [f"select/{place}{OTHER.hash[:16]}/t/0" for place in ("", "check/")]
     with Store.open(make_verified(tmp_path / "adapt-history.db")) as store:
         reply = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
         for unit in ("collect/t", "continue/t", "diagnose/t", *selecting, *foreign):
             store.journal(unit, 0, "agent", "m", "00" * 32, reply, 0.0)
         customer = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
         store.journal("collect/t", 1, "user", "m", "00" * 32, customer, 0.0)  # the benchmark's, not the agent's
-        for method, template, before in (("pair", PRUNED, (PROPOSED.hash,)), ("facts", OTHER, ())):
-            write_adaptation(store, record(method, template, before))
+        for method, template in (("pair", REVISED), ("facts", OTHER)):
+            write_adaptation(store, record(method, template))
     (row,) = cost_table(Setting(Config(suite=SuiteConfig(use="office")), tmp_path, scopes=("history",))).rows
     (tokens,) = [cell for cell in row if isinstance(cell, Number)]
     assert tokens.value == pytest.approx(3 + len(selecting))
 
 
-def record(method: str, template: Template, proposed: tuple[str, ...]) -> AdaptationRecord:
-    candidate = Candidate("c", template)
-    return AdaptationRecord(method, "compaction", ORIGINAL.hash, (candidate,), None, proposed=proposed)
+def record(method: str, template: Template) -> AdaptationRecord:
+    return AdaptationRecord(method, "compaction", ORIGINAL.hash, (Candidate("c", template),), None)

@@ -19,25 +19,22 @@ from recompact.attribution.bisection.pieces import (
     statements_in,
 )
 from recompact.attribution.bisection.search import Conversation, Result, Search, search
-from recompact.attribution.continuations import continue_from
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import needed_facts, occurs
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, settings_of
-from recompact.attribution.verify import outcome_of, places
+from recompact.attribution.verify import outcome_of, places, play_draw
 from recompact.engine.collection import unit_of as collected_unit
-from recompact.engine.execution.episodes import with_differences
-from recompact.engine.execution.executor import Unit
-from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.engine.store.runs import continuation_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.environments.protocol import Task
 from recompact.models.journal import UnitCalls
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcome
 from recompact.values.texts import quantity
-from recompact.values.trajectory import Boundary, Score, Trajectory
+from recompact.values.trajectory import Boundary, Trajectory
 
 PHASE = "bisect"
 SHARE = 0.5  # of the verification's continuations: what all searches together may use
@@ -243,25 +240,7 @@ class _Agenda:
         context = context_with(boundary, (*course.pieces, *course.others), asked, study.count)
 
         async def play(calls: UnitCalls) -> Trajectory:
-            try:
-                if boundary.snapshot is None:
-                    raise EnvironmentFailed("the boundary has no snapshot to continue from")
-                continuation = await continue_from(
-                    task,
-                    replace(boundary, post=context),
-                    "POST",
-                    study.episodes.episode(task, study.ask(calls)),
-                    study.agent(calls),
-                    count=study.count,
-                    step_limit=study.config.run.step_limit,
-                    observation_tokens=study.config.run.observation_tokens,
-                    progress=study.progress,
-                )
-            except EnvironmentFailed as failure:
-                continuation = Trajectory(
-                    task.id, (), (), "environment error", Score.of(False), context, error=str(failure)
-                )
-            return with_differences(continuation, calls)
+            return await play_draw(study, task, replace(boundary, post=context), "POST", calls)
 
         def record(continuation: Trajectory, seconds: float) -> None:
             if isinstance(outcome_of(Draw(course.id, "POST", 0), continuation), Outcome):

@@ -110,8 +110,9 @@ def context_with(
 ) -> Context:
     """The context after the compaction, changed by an intervention.
 
-    Entries go back under their heading. Turns go back as messages, before the turns that were kept: as text in the
-    summary an agent may not be able to use them, and providers refuse results without their calls.
+    Entries go back under their heading. Turns go back as messages, each in the place of what it became or before the
+    turns that were kept: as text in the summary an agent may not be able to use them, and providers refuse results
+    without their calls.
     """
     post = boundary.post
     back = sorted((p for p in pieces if p.name in intervention.back), key=lambda p: p.number)
@@ -121,7 +122,14 @@ def context_with(
     if entries or out:
         text = _with_entries(_without(post.summary.text if post.summary else "", out), entries)
         post = replace(post, summary=Summary.measured(text, count) if text.strip() else None)
-    return replace(post, turns=(*turns, *post.turns))
+    ids = {call.id for turn in turns for call in turn.message.calls}
+    kept = [turn for turn in post.turns if not turn.message.calls or ids.isdisjoint(c.id for c in turn.message.calls)]
+    if len(kept) == len(post.turns):
+        return replace(post, turns=(*turns, *post.turns))
+    dropped = len(boundary.pre.turns) - len(post.turns)
+    place = {turn: n for n, turn in enumerate(boundary.pre.turns)}
+    place |= {turn: n + dropped for n, turn in enumerate(post.turns)}
+    return replace(post, turns=tuple(sorted((*turns, *kept), key=lambda turn: place[turn])))
 
 
 def placebo_for(chosen: Collection[str], pieces: Sequence[Piece], seed: str) -> frozenset[str]:

@@ -7,10 +7,13 @@ from dataclasses import asdict
 
 from recompact.adaptation.registry import load_method
 from recompact.attribution.counts import counts, coupling
+from recompact.attribution.detection import compare_allocations, selected_by_all
 from recompact.attribution.effects import effects_of
+from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
+from recompact.attribution.uniform import Uniform
 from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import tokens_by_unit
@@ -18,7 +21,7 @@ from recompact.engine.store.runs import boundary_rows, continuation_rows, trajec
 from recompact.engine.store.store import Store
 from recompact.evaluation.reproduction.arms import beside_notes, paper_notes
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
-from recompact.evaluation.reproduction.paper import benchmark, printed_range
+from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import Estimate
 from recompact.values.tables import Cell, Number, Row, Table, columns
@@ -31,10 +34,13 @@ COUNTED = (
     "boundaries",
     "unchanged",
     "reduced",
+    "improved",
     "severe_hazard",
     "longer",
     "severe_burden",
+    "twice_severe_burden",
     "harmful",
+    "trajectories_with_reduced",
     "trajectories_with_harmful",
 )
 
@@ -54,7 +60,11 @@ def effect_table(setting: Setting) -> Table:
     ]
     known = benchmark(setting.config.suite.use)
     if known and (printed := known.of("effects")):
-        rows.append(("paper", *(printed.get(key) for key in COUNTED), _correlation(printed.get("correlation"), True)))
+        for group in ("all", "failed", "successful"):
+            if figures := printed if group == "all" else printed.get(group):
+                name = "paper" if group == "all" else f"paper, {group}"
+                cells = [figures.get(key) for key in COUNTED]
+                rows.append((name, *cells, _correlation(figures.get("correlation"), group == "all")))
     heads = columns("group", *COUNTED, "correlation", **_effect_titles(thresholds))
     notes = (
         *_scope_notes(setting),
@@ -82,6 +92,8 @@ def _effect_titles(thresholds: Thresholds) -> dict[str, str]:
     return {
         "severe_hazard": hazard,
         "severe_burden": burden,
+        "twice_severe_burden": f"B >= {2 * thresholds.burden:g}",
+        "trajectories_with_reduced": "trajectories with reduced",
         "harmful": "either",
         "trajectories_with_harmful": "in trajectories",
     }
@@ -89,6 +101,39 @@ def _effect_titles(thresholds: Thresholds) -> dict[str, str]:
 
 def _correlation(value: float | None, shown: bool) -> Cell:
     return Number(value, 3, signed=True) if shown and value is not None else None
+
+
+def allocation_table(setting: Setting) -> Table:
+    """What halving and three pairs for every boundary find of what nine draws select."""
+    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
+        verify = settings_of(store)
+        thresholds = Thresholds(verify.hazard, verify.burden)
+        pool = _complete(outcomes_in(store).outcomes)
+    allocations = (Uniform(3, thresholds), Halving(3, thresholds))
+    rows: list[Row] = []
+    for score in compare_allocations(allocations, pool, thresholds=thresholds):
+        printed = printed_table("allocations").get(score.allocation, {})
+        row: list[Cell] = [score.allocation]
+        for key, estimate in (
+            ("recall", score.recall),
+            ("precision", score.precision),
+            ("continuations", score.continuations),
+        ):
+            row += [_estimate(estimate), Number(printed[key], 2) if printed else None]
+        rows.append(tuple(row))
+    keys = ("recall", "precision", "continuations")
+    heads = columns(
+        "allocation",
+        *(name for key in keys for name in (key, f"paper_{key}")),
+        **{f"paper_{key}": "paper" for key in keys},
+    )
+    notes = (
+        f"Against what all {DRAWS} draws select; 20 orders of the draws, 2.5 to 97.5 percentiles. Continuations are of"
+        " one boundary.",
+        *(() if selected_by_all(pool, thresholds) else ("Nothing is selected by all draws, so there is no recall.",)),
+        *beside_notes(setting),
+    )
+    return Table("Allocations against all draws", heads, tuple(rows), notes)
 
 
 def draws_table(setting: Setting) -> Table:
@@ -169,7 +214,15 @@ def cost_table(setting: Setting) -> Table:
         **dict.fromkeys(("paper_boundaries", "paper_continuations", "paper_tokens"), "paper"),
     )
     note = "Tokens of agent, compressor and optimizer: collecting, continuing, diagnosing, revising, selecting."
-    return Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, *paper_notes(setting, training=True)))
+    printed = printed_table("costs")
+    ranges = [
+        f"{name.upper()} {low} to {high} M" for name in ("acon-ut", "acon-utco") for low, high in (printed[name],)
+    ]
+    saved = (
+        f"The paper: {printed['uniform']} M for its six adaptations with three pairs for every boundary,"
+        f" {printed['halving']} M with halving; for one of ACON's, {' and '.join(ranges)}."
+    )
+    return Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, saved, *paper_notes(setting, training=True)))
 
 
 def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
@@ -188,9 +241,9 @@ def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
 
 
 def _selects(unit: str, own: Collection[str]) -> bool:
-    """Whether a unit was run to select from these templates, by either rule, or is a start that all of them share.
+    """Whether a unit was run to select from these templates, or is a start that all of them share.
 
-    >>> [_selects(unit, {"a"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
+    >>> [_selects(unit, {"a"}) for unit in ("select/a/t/0", "select/check/a/t/0", "select/check/b/t/0", "x/a")]
     [True, True, False, False]
     """
     phase, *places = unit.split("/")[:3]

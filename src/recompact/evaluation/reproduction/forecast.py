@@ -29,7 +29,7 @@ from recompact.evaluation.reproduction.experiments import (
     Setting,
     Windows,
 )
-from recompact.evaluation.reproduction.habits import Habits, habits_of
+from recompact.evaluation.reproduction.habits import UsualTrajectory, habits_of
 from recompact.evaluation.reproduction.paper import benchmark
 from recompact.values.chat import Usage
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
@@ -109,7 +109,9 @@ async def forecast_reproduction(setting: Setting, experiments: Sequence[Experime
     return _forecast(works, habits, setting.config)
 
 
-def _counts(setting: Setting, experiment: Experiment, habits: Habits, train: int, test: int) -> tuple[int, int]:
+def _counts(
+    setting: Setting, experiment: Experiment, habits: UsualTrajectory, train: int, test: int
+) -> tuple[int, int]:
     """Trajectories and continuations."""
     boundaries = round(train * habits.compactions)
     match experiment:
@@ -143,7 +145,7 @@ def imagined_draws(allocation: Allocation, boundaries: int, steps: float = 15.0)
     return len(draws_of(allocation, {id: Outcomes() for id in ids}, outcome))
 
 
-def _verification(config: Config, run: Path, habits: Habits, tasks: int) -> Work:
+def _verification(config: Config, run: Path, habits: UsualTrajectory, tasks: int) -> Work:
     if run.is_file():
         with Store.read(run) as store:
             if store.metadata.identity and boundary_rows(store):
@@ -153,19 +155,19 @@ def _verification(config: Config, run: Path, habits: Habits, tasks: int) -> Work
     return _continuations("verify", habits, imagined_draws(allocation, round(tasks * habits.compactions)), 0)
 
 
-def _trajectories(name: str, habits: Habits, number: int, done: int = 0) -> Work:
+def _trajectories(name: str, habits: UsualTrajectory, number: int, done: int = 0) -> Work:
     missing = max(0, number - done)
     return Work(name, "trajectory", min(done, number), Amount(missing, scale_usage(habits.usage, missing)))
 
 
-def _continuations(name: str, habits: Habits, number: int, done: int) -> Work:
+def _continuations(name: str, habits: UsualTrajectory, number: int, done: int) -> Work:
     missing = max(0, number - done)
     alone = {role: usage for role, usage in habits.usage.items() if role != "compressor"}
     usage = scale_usage(alone, missing * CONTINUATION * habits.tokens / max(1, Amount(1, alone).tokens))
     return Work(name, "continuation", min(done, number), Amount(missing, usage))
 
 
-def _questions(config: Config, method: Method, habits: Habits, tasks: int) -> Work:
+def _questions(config: Config, method: Method, habits: UsualTrajectory, tasks: int) -> Work:
     """What the optimizer is asked: about each harmful compaction, or each task, and for each candidate."""
     settings = config.adapt
     about = HARMFUL * tasks * habits.compactions if method.needs_effects else tasks / 2
@@ -181,11 +183,11 @@ def _count_finished(run: Path, beginning: str = "", kind: str = "trajectory") ->
         return sum(name.startswith(beginning) for name in store.finished(kind))
 
 
-def _forecast(works: Sequence[Work], habits: Habits, config: Config) -> Forecast:
+def _forecast(works: Sequence[Work], habits: UsualTrajectory, config: Config) -> Forecast:
     return with_price(Forecast(tuple(works), _basis(habits), seconds=habits.seconds), config)
 
 
-def _basis(habits: Habits) -> str:
+def _basis(habits: UsualTrajectory) -> str:
     return (
         f"{habits.basis}: {habits.steps:.0f} steps, {habits.tokens / 1000:,.0f} thousand tokens and"
         f" {habits.compactions:.1f} compactions a trajectory"

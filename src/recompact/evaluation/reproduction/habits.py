@@ -27,7 +27,7 @@ SAMPLE = 45  # tasks that simulated models play
 
 
 @dataclass(frozen=True)
-class Habits:
+class UsualTrajectory:
     """An average trajectory with compaction, and where its figures come from."""
 
     steps: float
@@ -41,9 +41,10 @@ class Habits:
         return sum(usage.total for usage in self.usage.values())
 
 
-async def habits_of(config: Config, runs: Iterable[Path] = ()) -> Habits:
+async def habits_of(config: Config, runs: Iterable[Path] = ()) -> UsualTrajectory:
     """The habits of what a config runs: of these runs of it, or whatever is known without them."""
-    simulated = {name for name in config.deciding_models if MODELS.target(name).startswith("recompact.simulation")}
+    embedded = config.deciding_models & {*MODELS.names()} - config.models.keys()
+    simulated = {name for name in embedded if getattr(MODELS.find(name), "simulated", False)}
     if measured := measured_habits(config, runs):
         return measured
     if simulated == config.deciding_models and not config.suite.host:
@@ -51,7 +52,7 @@ async def habits_of(config: Config, runs: Iterable[Path] = ()) -> Habits:
     return published_habits(config) or assumed_habits(config)
 
 
-def measured_habits(config: Config, runs: Iterable[Path]) -> Habits | None:
+def measured_habits(config: Config, runs: Iterable[Path]) -> UsualTrajectory | None:
     """From trajectories in which something was compacted, if there are enough of them."""
     rows: list[TrajectoryRow] = []
     paces = []
@@ -65,7 +66,7 @@ def measured_habits(config: Config, runs: Iterable[Path]) -> Habits | None:
         return None
     usage = scale_usage(add_usage(row.usage for row in compacted), 1 / len(compacted))
     seconds = [pace.call + pace.pause for pace in paces if pace.call]
-    return Habits(
+    return UsualTrajectory(
         fmean(row.steps for row in compacted),
         usage,
         fmean(row.compactions for row in compacted),
@@ -74,7 +75,7 @@ def measured_habits(config: Config, runs: Iterable[Path]) -> Habits | None:
     )
 
 
-async def _sampled_habits(config: Config) -> Habits:
+async def _sampled_habits(config: Config) -> UsualTrajectory:
     """Simulated models cost nothing: a few tasks, drawn by lot, are simply played."""
     tasks = config.suite.tasks or tuple(task.id for task in await open_suite(config).tasks(config.suite.split))
     tasks = tasks[: config.suite.limit]
@@ -88,10 +89,10 @@ async def _sampled_habits(config: Config) -> Habits:
     number = len(rows)
     usage = scale_usage(add_usage(row.usage for row in rows), 1 / number)
     basis = f"{number} tasks that the simulated models played"
-    return Habits(fmean(row.steps for row in rows), usage, fmean(row.compactions for row in rows), basis)
+    return UsualTrajectory(fmean(row.steps for row in rows), usage, fmean(row.compactions for row in rows), basis)
 
 
-def published_habits(config: Config) -> Habits | None:
+def published_habits(config: Config) -> UsualTrajectory | None:
     """From the paper's figures. Steps times the peak comes within a fifth of the totals that it gives."""
     known = benchmark(config.suite.use)
     figures = arm_figures(known.name, "prompting", config.compressor.scope) if known else {}
@@ -103,18 +104,18 @@ def published_habits(config: Config) -> Habits | None:
     return _habits(figures["steps"], tokens, compactions, f"the paper's figures for {known.title}")
 
 
-def assumed_habits(config: Config) -> Habits:
+def assumed_habits(config: Config) -> UsualTrajectory:
     """Half the steps that are allowed, and contexts of twice the budget."""
     steps = config.run.step_limit / 2
     tokens = steps * 2 * config.compressor.budget
     return _habits(steps, tokens, 2.5, "assumptions: half the step limit, contexts of twice the budget")
 
 
-def _habits(steps: float, tokens: float, compactions: float, basis: str) -> Habits:
+def _habits(steps: float, tokens: float, compactions: float, basis: str) -> UsualTrajectory:
     """Where only a sum is known, it is taken to be the agent's but for the compressor's calls."""
     share = compactions / (steps + compactions)
     usage = {
         role: Usage(round(part * tokens * (1 - OUTPUT)), round(part * tokens * OUTPUT), calls=round(calls))
         for role, part, calls in (("agent", 1 - share, steps), ("compressor", share, compactions))
     }
-    return Habits(steps, usage, compactions, basis)
+    return UsualTrajectory(steps, usage, compactions, basis)

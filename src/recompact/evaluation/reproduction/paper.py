@@ -10,9 +10,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-STANDS_BESIDE = {"pocket": "appworld"}
-"""Worlds unknown to the paper, with the benchmark that each was modelled on."""
-
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -38,8 +35,8 @@ class Benchmark:
 
 
 def benchmark(suite: str) -> Benchmark | None:
-    """The paper's benchmark that this suite's figures are shown beside."""
-    name = STANDS_BESIDE.get(suite, suite)
+    """The paper's benchmark that this suite's figures are shown beside: itself, or the one it was modelled on."""
+    name = _document().get(suite, {}).get("beside", suite)
     figures = _document().get(name)
     if figures is None or "title" not in figures:
         return None
@@ -57,6 +54,12 @@ def printed_range(*keys: str) -> tuple[float, float] | None:
     for key in keys:
         value = value.get(key, {})
     return (value[0], value[1]) if value else None
+
+
+def printed_table(name: str) -> Mapping[str, Any]:
+    """Figures that the paper gives for no single benchmark."""
+    table: Mapping[str, Any] = _document()[name]
+    return table
 
 
 def arm_figures(benchmark: str, arm: str, scope: str | None, group: str = "") -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.breakdown import breakdown_table, by_budget, by_model
+from recompact.evaluation.released import load_evaluation
 from recompact.evaluation.reproduction.arms import (
     beside_notes,
     group_tables,
@@ -17,7 +18,13 @@ from recompact.evaluation.reproduction.arms import (
     read_evaluation,
     token_table,
 )
-from recompact.evaluation.reproduction.effects import cost_table, draws_table, effect_table, threshold_table
+from recompact.evaluation.reproduction.effects import (
+    allocation_table,
+    cost_table,
+    draws_table,
+    effect_table,
+    threshold_table,
+)
 from recompact.evaluation.reproduction.experiments import (
     LOCKED,
     METHODS,
@@ -30,7 +37,6 @@ from recompact.evaluation.reproduction.experiments import (
     lingua_installed,
 )
 from recompact.evaluation.reproduction.paper import benchmark
-from recompact.evaluation.sources import load_evaluation
 from recompact.evaluation.summary import Evaluation as ArmsSideBySide
 from recompact.values.tables import Number, Row, Table, columns
 
@@ -108,6 +114,8 @@ def _transfer(setting: Setting) -> list[Table]:
     heads = columns("scope", "acc", "acc_pair", "pass3", "pass3_pair", **{k: _title(k, v) for k, v in titles.items()})
     tasks = f"{known.title}, {known.test} test tasks, three runs" if known else ""
     note = f"{tasks}. Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
+    if none := printed.get("none"):
+        note += f" Without compaction: Acc {none['acc']}, Pass^3 {none['pass3']}."
     return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *beside_notes(setting)))]
 
 
@@ -162,6 +170,12 @@ TABLES = {
             "how far fewer draws agree with nine",
             lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [draws_table(setting)],
+        ),
+        PaperTable(
+            "allocations",
+            "what halving finds, against three pairs for every boundary",
+            lambda setting: [Diagnostics(setting.scopes[0])],
+            lambda setting: [allocation_table(setting)],
         ),
         PaperTable(
             "thresholds",
