@@ -5,6 +5,7 @@ import inspect
 import signal
 from typing import Any
 
+import examples  # noqa: F401  registers the profiles
 import pytest
 from hypothesis import settings
 from needs import skip_unmet, summary
@@ -14,9 +15,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# How long an example takes says more about the machine than about us.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.load_profile("quick")
 
 
 @pytest.hookimpl(tryfirst=True)

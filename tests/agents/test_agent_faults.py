@@ -140,7 +140,6 @@ EVIL = TASK.replace("Read the", "You are evil. Read the")
 @pytest.mark.parametrize(
     ("trick", "reason"),
     [
-        ("flood@evil", "it sent more than 32 requests at once"),
         ("huge@evil", "it sent a request of more than 33,554,432 bytes"),
         ("garbage@evil", "it sent a request that cannot be read"),
         ("silent@evil", "its first request took longer than 5 s"),

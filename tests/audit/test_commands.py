@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.audit.call_effects import KINDS, effect_of
-from recompact.audit.shell import END, parts
+from recompact.values.call_effects import KINDS, effect_of
 from recompact.values.session import Call
+from recompact.values.shell import END, parts
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from fakes import Scripted
 from sentences import numbers_in
 
-from recompact.adaptation.diagnosis import Cause, Diagnosis
+from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.audit import diagnosis
@@ -195,7 +195,7 @@ def test_excerpts_are_cut_to_the_tokens_of_one_call_and_keys_are_scrubbed() -> N
 
 # --- what comes of it
 
-CAUSE = Cause("omitted state", "paths", "", "cat src/x9042.py", "It read *again*.", lines=("S1",))
+CAUSE = Finding("omitted state", "paths", "", "cat src/x9042.py", "It read *again*.", lines=("S1",))
 CLAUSE = Clause("Keep every path, é too.", "Goal", ("1. s.jsonl#1",))
 REVISED = with_clauses_in_place(TEMPLATE, [CLAUSE])
 

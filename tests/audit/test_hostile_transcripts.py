@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from audit_planting import CWD, Compact, PlantedCall, Said, claude_code, planted
 from commands import recompact
+from examples import examples
 from growth import LINEAR, growth
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from needs import needs
 
 from recompact.audit.auditing import audit_transcripts
@@ -316,7 +317,7 @@ def leaves(value: object) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.harness)
 @given(data=st.data())
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 def test_a_record_with_anything_in_any_place_stops_no_reader(reader: object, data: st.DataObject) -> None:
     from recompact.audit.ledger import Ledger
     from recompact.harnesses.transcripts.reader import Reader

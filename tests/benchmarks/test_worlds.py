@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 import arena
 import world_analyses
@@ -193,7 +194,7 @@ def test_the_best_set_of_clauses_is_estimated_on_fresh_runs(tmp_path: Path, monk
 # --- over worlds
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.floats(-20, 20), min_size=3, max_size=12), st.floats(-10, 10), st.floats(0.1, 9))
 def test_equal_worlds_give_the_plain_mean_and_its_interval(means: list[float], shift: float, variance: float) -> None:
     estimate, between = random_effects(means, [variance] * len(means))

@@ -204,7 +204,13 @@ def test_a_ceiling_stops_cleanly_and_the_run_goes_on_when_it_is_raised(tmp_path:
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
-@pytest.mark.parametrize(("number", "code"), STOPS.items(), ids=[number.name for number in STOPS])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(number, code, id=number.name, marks=() if number == signal.SIGINT else pytest.mark.slow)
+        for number, code in STOPS.items()
+    ],
+)
 def test_ctrl_c_and_its_like_end_cleanly_and_say_how_to_go_on(
     number: signal.Signals, code: int, tmp_path: Path, server: Server
 ) -> None:

@@ -41,10 +41,7 @@ def test_it_says_how_many_draws_and_which_tasks_the_identity_rests_on(runs: Path
     words = controls(runs, "--without", "plain")
     assert "Identity, 6 tasks, by the first draw of each arm, which every boundary has: J(C) - J(none) =" in words
     assert "Left out: 1 task where the environment broke a trajectory." in words
-    assert (
-        "Spearman correlation of H and B over boundaries, by the first draw of each arm, which every boundary has:"
-        in words
-    )
+    assert "Correlation of H and B: cannot be given with fewer than" in words
     told = json.loads(controls(runs, "--without", "plain", "--json"))
     assert told["draws"] == 1
     assert told["left_out_of_identity"] == {"broken": 1, "without_verdict": 0}

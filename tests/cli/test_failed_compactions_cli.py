@@ -11,9 +11,9 @@ import pytest
 from commands import Done, recompact
 
 from recompact.engine.store.pages import TrajectoryQuery
-from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.run import run_page
 from recompact.presentation.view.runs import Place, line_of
+from recompact.presentation.view.verdicts import open_moment
 from recompact.values.chat import Reply, Request, Usage, assistant
 
 FAILED = "24 compactions failed in 4 trajectories: the compressor wrote no summary when asked twice"

@@ -171,7 +171,7 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
         failed = UnfinishedUnit("replay/some/unit", Overloaded("busy"))
         raise replaying.UnfinishedReplay([failed], replace(found, left_out={"replay/other": "gone\x1b[2J"}))
 
-    monkeypatch.setattr(replaying, "replay", unfinished)
+    monkeypatch.setattr("recompact.cli.replay.replay", unfinished)
     done = recompact(*command)
     assert done.returncode == 1
     assert "not finished: replay/some/unit (overload): busy" in done.stderr
@@ -182,7 +182,7 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
     async def stopped(*arguments: Any, **more: Any) -> replaying.Replay:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replaying, "replay", stopped)
+    monkeypatch.setattr("recompact.cli.replay.replay", stopped)
     done = recompact(*command)
     assert done.returncode == 130
     assert "resume with: recompact replay" in done.stderr

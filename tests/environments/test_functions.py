@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, Optional
 
 import pytest
 
-from recompact.environments.functions import function_suite
+from recompact.environments.functions import function_suite, json_schema, tool_spec
 from recompact.environments.protocol import Task
-from recompact.environments.schemas import json_schema, tool_spec
 from recompact.errors import InputError
 from recompact.values.trajectory import Action
 

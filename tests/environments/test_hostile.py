@@ -144,7 +144,7 @@ async def test_nothing_in_a_host_ends_more_than_its_episode_or_is_left(
     files = len(os.listdir("/proc/self/fd"))
     started = time.monotonic()
     try:
-        trajectories = await collected(suite, run / "run.db", 8)
+        trajectories = await collected(suite, run / "run.db", 16)
         seconds = time.monotonic() - started
     finally:
         listening.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from examples import examples
 from fakes import Scripted, calling
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from sentences import numbers_in
 
 from recompact.engine.config_parser import parse_config
@@ -56,7 +57,7 @@ async def test_below_the_cap_nothing_happens() -> None:
 
 
 @given(st.text(), st.integers(1, 3000), st.integers(40, 400))
-@settings(max_examples=150)
+@examples(150)
 def test_any_text_fits_or_is_left_alone(part: str, times: int, cap: int) -> None:
     text = part * times
     kept, omitted = keep_ends(text, cap, COUNT)

@@ -201,7 +201,7 @@ async def test_daemons_end_with_their_episode(place: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=needs("bubblewrap"))])
 async def test_limits_hold(place: Path, mode: str) -> None:
-    limits = HostLimits(memory=512 * 1024**2, file=10**6, cpu_seconds=2, processes=40)
+    limits = HostLimits(memory=512 * 1024**2, file=10**6, cpu_seconds=1, processes=40)
     for code, excerpt in (
         ("open(os.environ['TMPDIR'] + '/f', 'wb').write(b'x' * 2_000_000)", "File too large"),
         ("bytearray(10**9)", "MemoryError"),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.cli.main import cli
 from recompact.environments.hosted import HostedSuite
@@ -53,7 +54,7 @@ plain: Any = st.recursive(
 
 
 @given(anything)
-@settings(max_examples=300)
+@examples(300)
 def test_anything_becomes_json_or_is_refused_and_shaping_again_changes_nothing(value: Any) -> None:
     try:
         shaped = shape_json(value, "it")
@@ -64,14 +65,14 @@ def test_anything_becomes_json_or_is_refused_and_shaping_again_changes_nothing(v
 
 
 @given(plain)
-@settings(max_examples=200)
+@examples(200)
 def test_json_passes_as_it_is(value: Any) -> None:
     assert canonical(shape_json(value, "it")) == canonical(value)
     assert canonical(shape_json(value, "it", exact=True)) == canonical(value)
 
 
 @given(anything, anything, anything)
-@settings(max_examples=300)
+@examples(300)
 def test_a_value_is_shaped_or_refused_in_words(one: Any, two: Any, three: Any) -> None:
     for shape, value in (
         (shape_observation, Observation(one, two, three)),
@@ -211,7 +212,7 @@ def test_ctrl_c_still_ends_the_program() -> None:
     for _ in range(2):  # the first one cancels the task, which does not listen
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(3)
+            process.wait(0.3)
         except subprocess.TimeoutExpired:
             continue
     _, errors = process.communicate(timeout=10)
@@ -229,3 +230,17 @@ async def test_an_interrupt_of_the_environments_own_is_its_own_failure() -> None
     with pytest.raises(EnvironmentFailed, match="start raised KeyboardInterrupt"):
         await InProcessEpisode(Interrupting(), "t").start()  # type: ignore[arg-type]
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_how_deep_json_may_be_does_not_depend_on_the_python(opening: str, closing: str) -> None:
+    def nested(depth: int) -> Any:
+        value: Any = "[" * 1000 + '"{'
+        for _ in range(depth):
+            value = [value] if opening == "[" else {"a": value}
+        return value
+
+    assert shape_json(nested(400), "it") == nested(400)
+    for depth in (501, 800):
+        with pytest.raises(WrongShape, match=rf"\b500 deep\b.*\b{depth}\b"):
+            shape_json(nested(depth), "it")

@@ -14,7 +14,8 @@ from typing import Any
 
 import jinja2
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from examples import examples
+from hypothesis import example, given, strategies as st
 from needs import needs
 
 from recompact.errors import InputError
@@ -68,7 +69,7 @@ def javascript_values(expressions: list[str]) -> list[str]:
 
 
 @needs("node")
-@settings(max_examples=10)
+@examples(10)
 @given(st.lists(TEXTS, min_size=20, max_size=40))
 def test_a_literal_of_javascript_is_what_node_reads(texts: list[str]) -> None:
     texts = [*texts, HOSTILE]
@@ -128,7 +129,7 @@ def test_every_harness_is_covered_here() -> None:
 
 
 @pytest.mark.parametrize("name", SENT)
-@settings(max_examples=25)
+@examples(25)
 @given(template=hostile_templates())
 @example(
     template=Template(HOSTILE, f"{HOSTILE}\n{{{{ history }}}}", f"{HOSTILE}{{{{ history }}}}{{{{ previous_summary }}}}")

@@ -7,11 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
+from examples import examples
 from fakes import Scripted
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from recompact.engine.execution.executor import InProcess, Unit
-from recompact.engine.execution.scheduler import run_units
+from recompact.engine.execution.scheduler import InProcess, Unit, run_units
 from recompact.engine.store.store import Store
 from recompact.models.failures import CeilingReached, Overloaded
 from recompact.models.journal import UnitCalls
@@ -87,7 +87,7 @@ async def test_overshoot(at_once: int, factor: float, ceiling: str, tmp_path: Pa
     st.integers(1, 3000),
     st.integers(1, 12),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_it_stops_neither_early_nor_more_than_one_call_late(outputs: list[int], ceiling: int, at_once: int) -> None:
     """Whatever calls cost: as long as what was spent is below the ceiling, the next one is sent."""
 

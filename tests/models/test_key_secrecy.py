@@ -16,8 +16,9 @@ import fakes
 import pytest
 from aiohttp import web
 from commands import reading_config, recompact
+from examples import examples
 from growth import LINEAR, growth
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from loopback import served_app
 from models_support import HELLO, Scripted, client
 from odd_replies import CHAT, with_value
@@ -176,7 +177,7 @@ def forms(key: str) -> dict[str, str]:
 
 
 @given(st.integers(0, 320), st.sampled_from(sorted(forms(PLAIN))), st.sampled_from([200, 400, 403, 404, 409, 429, 500]))
-@settings(max_examples=40)
+@examples(40)
 def test_a_key_is_scrubbed_before_a_text_is_shortened(before: int, form: str, status: int) -> None:
     """Wherever the text is cut, no part of the key is left that a search for it would find."""
     secret = forms(PLAIN)[form]

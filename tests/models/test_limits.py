@@ -20,7 +20,7 @@ from recompact.models.failures import (
     RateLimited,
     Unreachable,
 )
-from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
+from recompact.models.limits import Limited, Metered, Price, RateLimits, Retrying, RetryPolicy, Spending
 from recompact.values.chat import Reply, Request, Usage, assistant, user
 from recompact.values.progress import Notices
 
@@ -45,20 +45,20 @@ class Slow:
 
 async def test_concurrency() -> None:
     slow = Slow(0.005)
-    model = Limited(slow, Limits(concurrency=3))
+    model = Limited(slow, RateLimits(concurrency=3))
     await asyncio.gather(*(model.reply(ASK) for _ in range(20)))
     assert slow.most == 3
 
 
 async def test_requests_a_minute_are_spread() -> None:
-    model = Limited(Slow(0), Limits(concurrency=50, requests_per_minute=60 * 50))  # 50 a second
+    model = Limited(Slow(0), RateLimits(concurrency=50, requests_per_minute=60 * 50))  # 50 a second
     started = time.monotonic()
     await asyncio.gather(*(model.reply(ASK) for _ in range(75)))
     assert time.monotonic() - started > 0.4  # a second's worth at once, the rest spread
 
 
 async def test_tokens_a_minute_are_waited_for_after_they_were_used() -> None:
-    model = Limited(Slow(0, tokens=150), Limits(concurrency=1, tokens_per_minute=60 * 1000))
+    model = Limited(Slow(0, tokens=150), RateLimits(concurrency=1, tokens_per_minute=60 * 1000))
     started = time.monotonic()
     for _ in range(10):
         await model.reply(ASK)
@@ -66,7 +66,7 @@ async def test_tokens_a_minute_are_waited_for_after_they_were_used() -> None:
 
 
 async def test_output_tokens_are_debited_too() -> None:
-    model = Limited(Slow(0, tokens=0, output=150), Limits(concurrency=1, tokens_per_minute=60 * 1000))
+    model = Limited(Slow(0, tokens=0, output=150), RateLimits(concurrency=1, tokens_per_minute=60 * 1000))
     started = time.monotonic()
     for _ in range(10):
         await model.reply(ASK)
@@ -163,7 +163,7 @@ async def test_a_wait_for_our_own_limit_is_shown_too(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("recompact.models.limits.asyncio.sleep", sleep)
     monkeypatch.setattr("recompact.models.limits.time.monotonic", lambda: clock[0])
     heard = Heard()
-    model = Limited(Slow(0, tokens=1000), Limits(tokens_per_minute=600), Notices(heard))
+    model = Limited(Slow(0, tokens=1000), RateLimits(tokens_per_minute=600), Notices(heard))
     await model.reply(ASK)
     await model.reply(ASK)
     (note,) = [event[1] for event in heard.events if event[0] == "note"]

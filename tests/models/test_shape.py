@@ -10,13 +10,13 @@ from typing import Any, cast
 import odd_replies
 import pytest
 from commands import recompact
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from odd_replies import BODIES, add, kinds, odd_server, places, some_kinds, with_value
 from run_files import select_rows
 
 from recompact.engine.execution.episodes import run_episode
-from recompact.engine.execution.executor import InProcess, Unit
-from recompact.engine.execution.scheduler import Unfinished, run_units
+from recompact.engine.execution.scheduler import InProcess, Unfinished, Unit, run_units
 from recompact.engine.rollout import Agent
 from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.store.store import Store
@@ -118,7 +118,7 @@ def _json_values() -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_any_value_in_any_two_places_is_shaped_or_a_failure_of_the_call(data: st.DataObject) -> None:
     api = data.draw(st.sampled_from(["chat", "responses"]))
     body = BODIES[api]
@@ -146,7 +146,7 @@ def _plug_in_values() -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_a_model_of_the_users_own_may_return_anything(data: st.DataObject) -> None:
     value = _plug_in_values()
     call = st.builds(ToolCall, value, value, value) | value

@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from models_support import CALL_API, CONVERSATION, FINISH
 
 from recompact.models.text_calls import MARKER, call_schema, parse, plain, tool_text
@@ -152,7 +153,7 @@ def test_malformed_arguments_are_shown_as_written() -> None:
     assert json.loads(text.messages[0].content) == {"name": "finish", "arguments": '{"answer": '}
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(
         st.tuples(

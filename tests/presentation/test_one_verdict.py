@@ -13,7 +13,8 @@ from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from made_up_runs import collect, draw, further
 from report_support import claim
 
@@ -33,9 +34,9 @@ from recompact.presentation.report.content.boundaries import boundary_table, exa
 from recompact.presentation.report.content.report import read_report
 from recompact.presentation.report.html.page import page_environment
 from recompact.presentation.view.case import case_page
-from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.run import run_page
 from recompact.presentation.view.runs import Place, line_of
+from recompact.presentation.view.verdicts import open_moment
 from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm
 from recompact.values.trajectory import Ending
 
@@ -79,7 +80,7 @@ def marks_in(page: str) -> Counter[str]:
     return Counter(re.findall(r'<(?:rect|circle|polygon) class="(\w+)"', page))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 10_000), st.sampled_from(ALLOCATIONS), st.booleans())
 def test_everybody_says_the_same_of_every_boundary(
     tmp_path_factory: pytest.TempPathFactory, seed: int, allocation: str, stored: bool

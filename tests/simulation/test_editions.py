@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.compressors.prompted import Prompted
 from recompact.engine.execution.episodes import run_episode
@@ -99,7 +100,7 @@ def test_the_second_edition_does_what_it_did_when_it_was_frozen() -> None:
 # --- worlds
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10_000))
 def test_a_world_lies_within_the_prior_and_is_fixed_by_its_number(number: int) -> None:
     world, prior = draw_world(number), Prior()

@@ -12,7 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.simulation.clauses import kind_meant, write_clause, write_name, write_order
 from recompact.simulation.compressor import chance
@@ -133,7 +134,7 @@ def test_a_longer_input_is_read_worse() -> None:
 
 
 @given(st.sampled_from(KINDS), st.booleans(), st.integers())
-@settings(max_examples=400)
+@examples(400)
 def test_the_compressor_understands_every_wording_as_what_it_means(kind: Kind, strong: bool, seed: int) -> None:
     guidance = read_guidance(f"- {write_clause(kind, strong, Random(seed))}")
     assert {k: level for k, level in guidance.demands.items() if level} == {kind: 2 if strong else 1}

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.compressors.prompted import Prompted
 from recompact.engine.execution.episodes import run_episode
@@ -166,7 +167,7 @@ def test_a_claimed_answer_is_believed_with_some_probability_and_a_doubted_one_ne
 
 
 @given(st.text(max_size=800))
-@settings(max_examples=60)
+@examples(60)
 def test_the_agent_copes_with_any_summary(text: str) -> None:
     prefix = SUITE.environment(TASKS["approve_related"]).start().prefix
     message = act(Context(prefix, Summary("x", 1) if not text else Summary(text, 1)).messages, Random(1), Traits())

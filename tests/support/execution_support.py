@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.engine.execution.executor import InProcess
+from recompact.engine.execution.scheduler import InProcess
 from recompact.values.chat import Reply
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.further_records import Purpose, further_unit
+from recompact.attribution.records import Purpose, further_unit
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.records import write_continuation, write_trajectory
 from recompact.engine.store.store import Store

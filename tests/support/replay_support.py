@@ -14,7 +14,7 @@ from typing import Any
 
 from recompact.compressors.registry import load_compressor
 from recompact.engine.config_parser import parse_config
-from recompact.engine.execution.executor import InProcess
+from recompact.engine.execution.scheduler import InProcess
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite

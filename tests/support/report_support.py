@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
-from recompact.adaptation.diagnosis import Cause, Diagnosis
+from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
@@ -163,7 +163,7 @@ def add_boundary(store: Store, text: str, draws: int = 2, steps: int = 12) -> No
             made = Trajectory(task, taken, (), "finished", score, Context(PREFIX), error=f"error {task}" * lost)
             name = continuation_unit(task, 1, arm, draw)
             write_continuation(store, name, unit, 1, arm, draw, made, seconds=0.0)
-    cause = Cause("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}")
+    cause = Finding("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}")
     diagnosis = Diagnosis(BoundaryId(unit, 1), "both", (cause, cause))
     with store.transaction():
         store.finish(f"diagnose/{task}#1", "diagnosis", canonical(diagnosis.to_json()), 0.0)

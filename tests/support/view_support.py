@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from report_support import add_boundary
 
-from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Cause, Diagnosis
+from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
 from recompact.attribution.boundary_view import boundary_view
@@ -62,7 +62,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, EvidenceText]:
     prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
     ask(store, unit, [("optimizer", Request((system(SYSTEM), user(prompt))))], f"finding {text}")
     lines = ("S2", "N2", "C1.1", "Z9", text)
-    cause = Cause("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}", lines=lines)
+    cause = Finding("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}", lines=lines)
     with store.transaction():
         store.finish(unit, "diagnosis", canonical(Diagnosis(id, "both", (cause,)).to_json()), 0.0)
     return id, evidence

@@ -164,34 +164,8 @@ def test_where_the_original_has_no_runs_the_reason_is_said() -> None:
     assert numbers_in(broken.statement) == ["2"]
 
 
-def test_fresh_runs_speak_for_the_winner_of_a_race() -> None:
-    fresh = (Fit(ORIGINAL, 12, 7, 19.0), Fit("c", 12, 10, 18.0))
-    raced = Selection(FITS, "c", ("t",), "racing", ("t, run 0",), fresh)
-    assert raced.statement.startswith("c was selected")
-    assert numbers_in(raced.statement) == ["10", "12", "18.0", "7", "12", "19.0", "1"]
-    broken = replace(raced, confirmed=(Fit(ORIGINAL, 1, 1, 2.0), Fit("c", 0, 0, 0.0)), excluded=())
-    assert "no estimate" in broken.statement
-    assert not numbers_in(broken.statement)
-
-
-@pytest.mark.parametrize(
-    ("race", "fresh", "said"),
-    [
-        (1, 1, "1 run of each template still in the race and 1 fresh run of c and of the original were left out,"),
-        (0, 1, "1 fresh run of c and of the original was left out,"),
-        (0, 2, "2 fresh runs of c and of the original were left out,"),
-        (3, 0, "3 runs of each template still in the race were left out,"),
-    ],
-)
-def test_runs_left_out_of_a_race_are_not_mixed_up_with_fresh_ones(race: int, fresh: int, said: str) -> None:
-    """The fresh runs are of two templates only, and a template that left the race had no run to leave out."""
-    names = [tuple(f"t{n}, run 0" for n in range(number)) for number in (race, fresh)]
-    raced = Selection(FITS, "c", ("t",), "racing", names[0], (FITS[0], FITS[1]), excluded_fresh=names[1])
-    assert raced.statement.endswith(f" steps. {said} because an environment broke again and again.")
-
-
 def test_a_selection_comes_back_as_it_was() -> None:
-    selection = Selection(FITS, "c", ("t", "u"), "racing", ("t, run 0",), FITS[1:], ("a note",), ("u, run 1",))
+    selection = Selection(FITS, "c", ("t", "u"), "paper", ("t, run 0",))
     data = json.loads(json.dumps(selection.to_json()))
     assert Selection.from_json(data) == selection
     older = {key: data[key] for key in ("fits", "winner", "tasks")}

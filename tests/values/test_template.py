@@ -33,7 +33,20 @@ from recompact.values.template import (
 # Pieces that a parser of Markdown could trip over, glued together in any order.
 TRAPS = st.sampled_from(
     [
-        *("# A", "## Goal", "### Done ###", "####### seven", "#no space", "##\tTab", "   ## indented", "## C#", "## "),
+        *(
+            "# A",
+            "## Goal",
+            "### Done ###",
+            "####### seven",
+            "#no space",
+            "##\tTab",
+            "   ## indented",
+            "## C#",
+            "## ",
+            "===",
+            "---",
+            "- a\n---",
+        ),
         *("```", "````", "~~~", "```python", "```inline```", "``` `", "   ```", "    ```"),
         *("\n", "\r\n", "\r", "\n\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"),
         *("{{ history }}", "{{history}}", "{{ nobody }}", "{", "}", "é", "\U0001f600", "\ufeff", " ", "\t", "text"),
@@ -55,7 +68,9 @@ def test_sections_put_together_are_the_text(text: str) -> None:
 
 @given(TEXT)
 def test_every_section_but_the_first_has_a_heading(text: str) -> None:
-    assert all(section.level and section.heading.startswith("#") for section in parse_sections(text)[1:])
+    for section in parse_sections(text)[1:]:
+        assert section.level
+        assert section.heading.startswith("#") or section.heading.rstrip()[-1] in "=-"  # underlined
 
 
 @pytest.mark.parametrize(
@@ -403,3 +418,12 @@ def test_a_section_knows_its_heading_as_written_and_in_its_normal_form() -> None
     assert (empty.level, empty.text) == (0, "")
     assert len(parse_sections("## A\n## B\n")) == 2
     assert GOOD.parts() == {"system": SYSTEM, "first": FIRST, "update": UPDATE, "frame": ""}
+
+
+def test_the_placeholder_of_the_papers_prompts_is_read() -> None:
+    """Their update prompt has the previous summary under another name; nothing else about them has to be changed."""
+    printed = Template("s", "{{ history }}", "<old>\n{{ prev_summary }}\n</old>\n{{ history }}")
+    assert not [defect for defect in lint(printed) if defect.level == "error"]
+    assert placeholders(printed.update) == ("previous_summary", "history")
+    assert fill(printed.update, {"history": "H", "previous_summary": "S"}) == "<old>\nS\n</old>\nH"
+    assert printed.framed("update") == printed.update

@@ -8,22 +8,40 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
+from recompact.adaptation.adapt import Adaptation, Stage, adapt
+from recompact.adaptation.method import Method
+from recompact.adaptation.registry import installed_methods, method_in
+from recompact.adaptation.result import RESULT, write_result
+from recompact.adaptation.selection import fit_table
+from recompact.attribution.records import settings_of
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.forecasts import dry_run_option, print_forecast
-from recompact.cli.running import skip_option, this_command
+from recompact.cli.progress import watch
+from recompact.cli.running import (
+    dry_run_option,
+    ending_early,
+    finish,
+    print_forecast,
+    report_failed_compactions,
+    report_skipped,
+    report_unfinished,
+    skip_option,
+    this_command,
+)
+from recompact.engine.assembly import check_identity, open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.shared_starts import sharing
+from recompact.engine.store.runs import open_run, overview, run_path
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.values.outputs import check_directory
+from recompact.values.template import resolve
 from recompact.values.texts import command_line
-
-if TYPE_CHECKING:
-    from recompact.adaptation.adapt import Adaptation, Stage
-    from recompact.adaptation.method import Method
-    from recompact.engine.config import Config
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.store import Store
-    from recompact.engine.study import Study
 
 STAGES = ("collect", "verify", "revise", "select")
 
@@ -62,15 +80,6 @@ def command(
     reason. A verified run is not verified again, unless --allocation asks for it. Exit code 2: no answer of the
     optimizer was usable; the same command asks it again.
     """
-    from recompact.adaptation.registry import method_in
-    from recompact.adaptation.result import RESULT, write_result
-    from recompact.cli.running import ending_early, finish
-    from recompact.engine.assembly import check_identity
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import open_run, run_path
-    from recompact.values.outputs import check_directory
-    from recompact.values.template import resolve
-
     loaded = load_config(config)
     if method:
         same = method == loaded.adapt.method
@@ -123,10 +132,6 @@ async def _adapt(
     skip: tuple[str, ...],
     quiet: bool,
 ) -> tuple[Study, Adaptation]:
-    from recompact.adaptation.adapt import adapt
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-
     async with open_study(config, store, method=method, skip=skip) as study:
         with watch(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown, until, allocation)
@@ -134,8 +139,6 @@ async def _adapt(
 
 def _say_verification(store: Store, config: Config) -> None:
     """Point out that the run was verified with other settings than the config's: those of the run count."""
-    from recompact.attribution.records import settings_of
-
     if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
         return
     click.echo(
@@ -148,8 +151,6 @@ def _say_verification(store: Store, config: Config) -> None:
 
 def _forget(store: Store, begin: str, chosen: Method) -> None:
     """Drop what a stage and those after it recorded, and what methods made of it."""
-    from recompact.adaptation.registry import installed_methods
-
     methods, metadata = [chosen], store.metadata
     if begin in ("collect", "verify"):  # what other methods learned from the old boundaries or effects is out of date
         methods += [method for method in installed_methods() if begin == "collect" or method.needs_effects]
@@ -180,10 +181,6 @@ def _report(
     again: str,
     as_json: bool,
 ) -> None:
-    from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
-    from recompact.engine.shared_starts import sharing
-    from recompact.engine.store.runs import overview
-
     run, shared = overview(store), sharing(store, "select")
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
@@ -196,9 +193,7 @@ def _report(
                 "unusable": adaptation.unusable if adaptation else False,
                 "evidence": adaptation.evidence.to_json() if adaptation and adaptation.evidence else None,
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
-                "confirmed": [vars(fit) for fit in selection.confirmed] if selection else [],
                 "excluded_runs": list(selection.excluded) if selection else [],
-                "excluded_fresh_runs": list(selection.excluded_fresh) if selection else [],
                 "candidates": [
                     {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
                     for c in (adaptation.candidates if adaptation else ())
@@ -224,14 +219,10 @@ def _report(
 
 
 def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:
-    from recompact.adaptation.selection import fit_table
-
     if adaptation.evidence:
         say(adaptation.evidence.statement)
     if adaptation.selection:
         print_tables([fit_table(adaptation.selection)])
-        for note in adaptation.selection.notes:
-            say(note)
         say(adaptation.selection.statement)
     for candidate in adaptation.candidates:
         if candidate.template is None and candidate.objections != (adaptation.statement,):

@@ -11,16 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recompact.audit.auditing import Audit, audit_transcripts
+from recompact.audit.diagnosis import OBSERVATIONAL, RESULT, diagnose_observed, plan_diagnosis, write_observed
+from recompact.audit.runs import audit_run
+from recompact.audit.scoring import Assessment, assess
+from recompact.audit.worth import recorded_worth, sentences
 from recompact.cli.console import console, json_option, print_json, say
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.runs import SUFFIX
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.harnesses.registry import transcript_readers
+from recompact.harnesses.transcripts.registry import read_transcripts, usual_places
+from recompact.models.failures import CeilingReached, ModelFailure
+from recompact.presentation.audit import words
+from recompact.presentation.audit.page import render
+from recompact.presentation.audit.plain import plain
+from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
+from recompact.values.masking import safe_line
+from recompact.values.outputs import check_directory, check_page, write_page
+from recompact.values.tables import Table, fit_table
+from recompact.values.template import resolve
+from recompact.values.tokens import counter
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from recompact.audit.auditing import Audit
-    from recompact.audit.scoring import Assessment
-    from recompact.engine.config import Config
-    from recompact.values.tables import Table
 
 
 @click.command(name="audit")
@@ -63,14 +79,6 @@ def command(
     Without a path, it searches the places where these harnesses keep their sessions on this machine. It writes nothing
     but the page, and sends nothing anywhere without --diagnose.
     """
-    from recompact.audit.diagnosis import RESULT
-    from recompact.audit.scoring import assess
-    from recompact.engine.config_parser import load_config
-    from recompact.presentation.audit import words
-    from recompact.presentation.audit.page import render
-    from recompact.presentation.audit.plain import plain
-    from recompact.values.outputs import check_directory, check_page, write_page
-
     if not no_page:
         check_page(out)  # before the work
     loaded = None
@@ -101,12 +109,6 @@ def _diagnose(
     assessment: Assessment, config: Config, top: int, revised: Path, date: str, yes: bool, as_json: bool
 ) -> dict[str, Any] | None:
     """Ask the config's optimizer about the worst compactions, once the user has seen what will be sent and agreed."""
-    from recompact.audit.diagnosis import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
-    from recompact.models.failures import CeilingReached, ModelFailure
-    from recompact.values.masking import safe_line
-    from recompact.values.template import resolve
-    from recompact.values.tokens import counter
-
     count = counter(config.run.counter)
     keys = [os.environ.get(model.key_env or "", "") for model in config.models.values()]
     plan = plan_diagnosis(config, assessment, top, count, keys)
@@ -143,13 +145,6 @@ def _diagnose(
 
 def _audit(places: tuple[Path, ...]) -> Audit:
     """Transcripts and runs of Recompact together."""
-    from recompact.audit.auditing import audit_transcripts
-    from recompact.audit.runs import audit_run
-    from recompact.engine.store.runs import SUFFIX
-    from recompact.engine.store.store import Store
-    from recompact.harnesses.registry import transcript_readers
-    from recompact.harnesses.transcripts.registry import read_transcripts
-
     runs = [path for path in places if path.suffix == SUFFIX]
     transcripts = tuple(path for path in places if path not in runs)
     audit = audit_transcripts(read_transcripts(transcripts, transcript_readers()))
@@ -160,9 +155,6 @@ def _audit(places: tuple[Path, ...]) -> Audit:
 
 
 def _usual_places(quiet: bool) -> tuple[Path, ...]:
-    from recompact.harnesses.registry import transcript_readers
-    from recompact.harnesses.transcripts.registry import usual_places
-
     readers = transcript_readers()
     places = list(usual_places(readers=readers))
     if not places:
@@ -175,10 +167,6 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
 
 
 def _show(assessment: Assessment, top: int, page: Path | None) -> None:
-    from recompact.audit.worth import recorded_worth, sentences
-    from recompact.presentation.audit import words
-    from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
-
     out = console()
     out.print(words.scope(assessment), markup=False)
     for text in (*words.answer(assessment), *words.outcomes(assessment)):
@@ -207,8 +195,6 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
 
 def _print_table(out: Console, table: Table) -> None:
     """No wider than the console: what a table says here is for people, --json is for programs."""
-    from recompact.values.tables import fit_table
-
     for piece in fit_table(table, out.width):
         out.print()
         out.print(piece)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from recompact.attribution.bisection.bisect import Allowance, Bisection, allowed_for, bisect
+from recompact.attribution.bisection.cause import Cause
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.records import boundary_named, outcomes_in
 from recompact.cli.console import json_option, print_json, run_option, say
-from recompact.cli.running import this_command
+from recompact.cli.progress import watch
+from recompact.cli.running import ending_early, finish, report_unfinished, this_command
+from recompact.cli.verify import locate_run
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.runs import open_run
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.values.outcome import BoundaryId
 from recompact.values.texts import command_line, quantity
-
-if TYPE_CHECKING:
-    from recompact.attribution.bisection.bisect import Allowance, Bisection
-    from recompact.attribution.bisection.cause import Cause
-    from recompact.engine.config import Config
-    from recompact.engine.store.store import Store
-    from recompact.values.outcome import BoundaryId
 
 LINES = 12  # of a piece that are shown
 
@@ -56,13 +62,6 @@ def command(
     Without an ID it takes every compaction that `verify` found harmful. Stop it whenever you like: the same command
     resumes where it left off.
     """
-    from recompact.attribution.bisection.bisect import allowed_for
-    from recompact.cli.running import ending_early, finish, report_unfinished
-    from recompact.cli.verify import locate_run
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import open_run
-    from recompact.engine.store.store import Store
-
     path, file = locate_run(run, name, directory)
     config = load_config(file)
     most = draws or (ONE if id else None)
@@ -89,10 +88,6 @@ ONE = 40  # continuations of a search for a single compaction
 
 def _chosen_boundaries(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
     """The boundary that the user named, or all that verification retained, the most harmful first."""
-    from recompact.attribution.judgement import read_verdicts
-    from recompact.attribution.records import boundary_named, outcomes_in
-    from recompact.errors import InputError
-
     if id is None:
         return tuple(verdict.id for verdict in read_verdicts(store).retained)
     named = boundary_named(store, id)
@@ -108,10 +103,6 @@ def _chosen_boundaries(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
 async def _bisect(
     config: Config, store: Store, wanted: tuple[BoundaryId, ...], share: float, most: int | None, quiet: bool
 ) -> Bisection:
-    from recompact.attribution.bisection.bisect import bisect
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-
     async with open_study(config, store) as study:
         with watch(study, "bisect", quiet=quiet) as shown:
             return await bisect(shown, wanted, share=share, most=most)

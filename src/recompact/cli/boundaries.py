@@ -9,6 +9,7 @@ import click
 
 from recompact.attribution.judgement import Verification, read_verdicts
 from recompact.attribution.legend import headline, legend_text
+from recompact.attribution.phases import effects_by_phase, phase_table
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
@@ -25,8 +26,9 @@ from recompact.values.texts import command_line, quantity
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many to list at most.")
 @click.option("--all", "everything", is_flag=True, help="List all of them, including those without draws.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all of them as CSV.")
+@click.option("--by", type=click.Choice(["phase"]), help="Mean effects by what the agent had just done.")
 @json_option
-def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool, as_json: bool) -> None:
+def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool, by: str | None, as_json: bool) -> None:
     """List the boundaries of a run with their effects, most harmful first.
 
     H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; ◆ marks those that the
@@ -36,7 +38,12 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
         refuse_without_effects(store)
         every, path, simulated = read_verdicts(store), store.path, is_simulated(store)
         verify = way_to_verify(store)
-    if as_json:
+        phases = effects_by_phase(store, every) if by else ()
+    if by and as_json:
+        print_json({"simulated": simulated, "by": by, "phases": [each.to_json() for each in phases]})
+    elif by:
+        print_tables([phase_table(phases, simulated)], "csv" if as_csv else "terminal")
+    elif as_json:
         print_json({"simulated": simulated, **every.to_json()})
     elif as_csv:
         print_tables([exact_boundary_table(every)] if every.verdicts else [], "csv")

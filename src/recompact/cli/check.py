@@ -13,17 +13,38 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from recompact.adaptation.registry import method_in
+from recompact.agents.suite import AgentSuite, fidelity
+from recompact.attribution.determinism import decoding_note
+from recompact.attribution.registry import allocation_in
 from recompact.cli.console import json_option, print_json, say
-
-if TYPE_CHECKING:
-    from recompact.engine.config import Config, ModelConfig
-    from recompact.engine.study import Study
-    from recompact.environments.protocol import AsyncAsk, Episodes, Task
-    from recompact.values.trajectory import Action, Trajectory
+from recompact.engine.assembly import compressor_in, open_clients, open_study, open_suite
+from recompact.engine.collection import collect, unit_of
+from recompact.engine.config import Config, ConfigError, ModelConfig
+from recompact.engine.config_parser import load_config, unknown_models
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.failed_compactions import failed_among
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import BROKEN, run_path
+from recompact.engine.study import Study, list_tasks
+from recompact.environments.inprocess import InProcessSuite
+from recompact.environments.loading import load_suite
+from recompact.environments.protection import describe, describe_limit
+from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episodes, NoSandbox, Task
+from recompact.environments.snapshots.conformance import conformance
+from recompact.errors import InputError
+from recompact.models.failures import ModelFailure
+from recompact.models.journal import UnitCalls
+from recompact.models.registry import MODELS
+from recompact.models.secrets import names_variable
+from recompact.values.chat import Decoding, Request, user
+from recompact.values.template import headings, lint, resolve
+from recompact.values.texts import quantity
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action, Trajectory
 
 
 @click.command(name="check")
@@ -36,9 +57,6 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
 
     Checks keys and values, the suite and its tasks, the template, the compressor, the method and the models.
     """
-    from recompact.engine.config import ConfigError
-    from recompact.engine.config_parser import load_config
-
     notes: list[str] = []
     problems: list[str] = []
     loaded: Config | None
@@ -68,13 +86,6 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
 def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[str]:
     """Everything that would stop a command before its first unit of work. Where there are `earlier` problems, the
     config lacks the keys that they are about."""
-    from recompact.adaptation.registry import method_in
-    from recompact.attribution.determinism import decoding_note
-    from recompact.attribution.registry import allocation_in
-    from recompact.engine.assembly import compressor_in
-    from recompact.engine.config_parser import unknown_models
-    from recompact.engine.store.runs import run_path
-
     problems = list(unknown_models(config))
     with _noting(problems, config.problem(": ", "compressor", "template")):
         _check_template(config, notes)
@@ -101,9 +112,6 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
 @contextmanager
 def _noting(problems: list[str], place: str = "") -> Iterator[None]:
     """Add what is wrong to the problems; an error that does not name its place in the config gets this one."""
-    from recompact.engine.config import ConfigError
-    from recompact.errors import InputError
-
     try:
         yield
     except ConfigError as error:
@@ -114,10 +122,6 @@ def _noting(problems: list[str], place: str = "") -> Iterator[None]:
 
 def _check_template(config: Config, notes: list[str]) -> None:
     """What is wrong with the template, and whether a summary by it can fit into the budget."""
-    from recompact.engine.config import ConfigError
-    from recompact.values.template import headings, lint, resolve
-    from recompact.values.tokens import counter
-
     template = resolve(config.compressor.template, config.directory)
     notes.extend(f"template: {finding}" for finding in lint(template))
     if config.compressor.kind != "prompted":
@@ -136,14 +140,6 @@ def _check_template(config: Config, notes: list[str]) -> None:
 
 async def _check_suite(config: Config, notes: list[str]) -> None:
     """Whether the suite can be played here, and has the split and the tasks that are asked for."""
-    from recompact.engine.assembly import open_suite
-    from recompact.engine.config import ConfigError
-    from recompact.engine.study import list_tasks
-    from recompact.environments.inprocess import InProcessSuite
-    from recompact.environments.protocol import EnvironmentFailed
-    from recompact.errors import InputError
-    from recompact.values.texts import quantity
-
     chosen, problems = config.suite, []
     try:
         episodes = open_suite(config)
@@ -177,11 +173,6 @@ async def _check_suite(config: Config, notes: list[str]) -> None:
 
 def _listable_suite(config: Config) -> Episodes | None:
     """A suite that cannot be played on this machine, if it lists its tasks all the same."""
-    from recompact.environments.inprocess import InProcessSuite
-    from recompact.environments.loading import load_suite
-    from recompact.environments.protocol import NoSandbox
-    from recompact.errors import InputError
-
     if config.suite.host and not config.agent.external:
         return None
     try:
@@ -194,8 +185,6 @@ def _listable_suite(config: Config) -> Episodes | None:
 
 def _isolation(config: Config) -> str:
     """Which protection is in force against what an environment does."""
-    from recompact.environments.protection import describe, describe_limit
-
     if config.agent.external:
         sandboxed = config.agent.sandbox != "off"
         policy = "are sandboxed by bubblewrap, without network" if sandboxed else "run with your rights"
@@ -209,17 +198,6 @@ def _isolation(config: Config) -> str:
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
     """Play the first task in a temporary run, then check that its environment can be restored."""
-    from recompact.agents.fidelity import fidelity
-    from recompact.agents.suite import AgentSuite
-    from recompact.engine.assembly import open_study
-    from recompact.engine.collection import collect, unit_of
-    from recompact.engine.execution.scheduler import Unfinished
-    from recompact.engine.store.failed_compactions import failed_among
-    from recompact.engine.store.records import read_trajectory
-    from recompact.engine.store.runs import BROKEN
-    from recompact.environments.snapshots.conformance import conformance
-    from recompact.values.texts import quantity
-
     one = replace(config, suite=replace(config.suite, tasks=config.suite.tasks[:1], limit=1))
     with tempfile.TemporaryDirectory() as scratch:
         async with open_study(one, Path(scratch) / "play.db") as study:
@@ -256,16 +234,11 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
 
 def _side_ask(study: Study, task: Task) -> AsyncAsk | None:
     """What an agent asked besides its main conversation is answered from the journal of the run."""
-    from recompact.engine.collection import unit_of
-    from recompact.models.journal import UnitCalls
-
     return study.ask(UnitCalls(study.store, unit_of(task), study.config.run.seed))
 
 
 async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Action, ...]:
     """What the agent did in the environment, without the calls that no tool could execute."""
-    from recompact.values.trajectory import Action
-
     episode = study.episodes.episode(task, _side_ask(study, task))
     try:
         opening = await episode.start()
@@ -285,9 +258,6 @@ async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Ac
 async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
     """What shows when the models are built, each by itself. Of those with problems that were reported, only the key is
     looked at: they lack what the problems are about."""
-    from recompact.engine.assembly import open_clients
-    from recompact.models.registry import MODELS
-
     problems: list[str] = []
     for name in sorted(config.used_models & {*config.models, *MODELS.names()}):
         model = config.models.get(name)
@@ -308,18 +278,12 @@ async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
 
 def _lacks_key(model: ModelConfig) -> bool:
     """Whether the client of a model will ask for a key that is not there; only those that are built in need one."""
-    from recompact.models.secrets import names_variable
-
     if model.use not in ("openai", "anthropic") or not names_variable(model.key_env):  # the latter was reported
         return False
     return not os.environ.get(model.key_env, "").strip() and not model.loopback
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:
-    from recompact.engine.assembly import open_clients
-    from recompact.models.failures import ModelFailure
-    from recompact.values.chat import Decoding, Request, user
-
     problems = []
     async with open_clients(config, attempts=1) as clients:
         for name, client in clients.items():
@@ -333,9 +297,6 @@ async def _connect(config: Config, notes: list[str]) -> list[str]:
 
 async def _survey(config: Config, notes: list[str]) -> list[str]:
     """What the cluster has and whether the suite loads there, where hosts live on one."""
-    from recompact.engine.assembly import open_suite
-    from recompact.errors import InputError
-
     episodes = open_suite(config)
     survey = getattr(episodes, "survey", None)
     if survey is None:

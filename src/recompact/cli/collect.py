@@ -6,20 +6,30 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.forecasts import dry_run_option, print_forecast
-from recompact.cli.running import skip_option
-from recompact.values.texts import command_line
-
-if TYPE_CHECKING:
-    from recompact.engine.config import Config
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.runs import TrajectoryRow
-    from recompact.engine.store.store import Store
+from recompact.cli.progress import watch
+from recompact.cli.running import (
+    dry_run_option,
+    ending_early,
+    finish,
+    print_forecast,
+    report_failed_compactions,
+    report_skipped,
+    report_unfinished,
+    skip_option,
+)
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import PHASE, collect
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.runs import TrajectoryRow, broken_trajectories, open_run, overview, retry_broken, run_path
+from recompact.engine.store.store import Store
+from recompact.presentation.report.content.overview import overview_table
+from recompact.values.texts import command_line, quantity
 
 
 @click.command(name="collect")
@@ -44,11 +54,6 @@ def command(
     The run is one file in [run] directory. Stop it whenever you like: the same command resumes where it left off, and
     no answered call is sent again. Exit code 2: an environment broke; see --retry.
     """
-    from recompact.cli.running import ending_early, finish
-    from recompact.engine.collection import PHASE
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import broken_trajectories, open_run, run_path
-
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     if dry_run:
@@ -74,11 +79,6 @@ def command(
 async def _collect(
     config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
 ) -> None:
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-    from recompact.engine.collection import PHASE, collect
-    from recompact.engine.store.runs import retry_broken
-
     async with open_study(config, store, skip=skip, accept_changes=accept_changes) as study:
         if retry:
             retry_broken(store, PHASE)
@@ -90,10 +90,6 @@ async def _collect(
 def _report(
     store: Store, unfinished: tuple[UnfinishedUnit, ...], broken: list[TrajectoryRow], again: str, as_json: bool
 ) -> None:
-    from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
-    from recompact.engine.store.runs import overview
-    from recompact.presentation.report.content.overview import overview_table
-
     summary = overview(store)
     digest = None if unfinished else store.digest("collect/")
     if as_json:
@@ -112,8 +108,6 @@ def _report(
 
 def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:
     """Name the first few environments that broke, with the reasons, and count how all trajectories ended."""
-    from recompact.values.texts import quantity
-
     if not broken:
         return
     for row in broken[:5]:

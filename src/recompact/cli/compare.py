@@ -24,7 +24,7 @@ from recompact.evaluation.breakdown import MODEL, breakdown_table, by_group, che
 from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
-from recompact.evaluation.sources import load_arms, load_evaluation
+from recompact.evaluation.released import load_arms, load_evaluation
 from recompact.evaluation.summary import Evaluation, comparison_table, evaluation
 from recompact.presentation.report.content.answer import arm_contrast
 from recompact.values.tables import Format

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from recompact.cli.console import json_option, print_json
+from recompact.engine.config_parser import config_schema
 
 
 @click.group(name="config", help="Describe configs to programs.")
@@ -19,6 +20,4 @@ def schema(as_json: bool) -> None:
 
     An editor that knows it completes keys and marks mistakes. It is a JSON document with --json and without.
     """
-    from recompact.engine.config_parser import config_schema
-
     print_json(config_schema())

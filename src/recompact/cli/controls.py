@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from recompact.attribution.controls import COUPLED, Controls, controls_of
+from recompact.attribution.halving import rollouts
+from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.engine.store.runs import find_run
+from recompact.engine.store.store import Store
+from recompact.values.stats import Estimate
 from recompact.values.texts import command_line, quantity
-
-if TYPE_CHECKING:
-    from recompact.attribution.controls import Controls
-    from recompact.values.stats import Estimate
 
 _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
 """The options of `verify` that make what a control needs."""
@@ -32,14 +34,9 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
     """Check the verification of a run against chance and against theory.
 
     A/A: how many boundaries are retained although both arms are the same. Identity: does the reward that compaction
-    costs equal the sum of the hazards? Halving against uniform: what does it find, and what does it save? Do H and B
-    correlate?
+    costs equal the sum of the hazards? Halving against uniform: what does it find, for how many continuations? Do H
+    and B correlate?
     """
-    from recompact.attribution.controls import controls_of
-    from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
-    from recompact.engine.store.runs import find_run
-    from recompact.engine.store.store import Store
-
     if rollouts:
         _print_rollouts(as_json)
         return
@@ -61,8 +58,6 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
 
 
 def _print_rollouts(as_json: bool) -> None:
-    from recompact.attribution.halving import rollouts
-
     rows: list[dict[str, Any]] = [
         {"boundaries": n, "even": rollouts(n), "up": rollouts(n, half="up"), "uniform 3": 6 * n} for n in PAPER_TABLE
     ]
@@ -98,22 +93,33 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
             f" {command_line('controls', path)} --without THAT_RUN"
         )
     if controls.coupling is not None:
-        say(f"Spearman correlation of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
+        say(
+            f"Spearman correlation of H and B over boundaries, each from the draws that the other does not see"
+            f"{_draws(controls)}: {_interval(controls.coupling)}"
+        )
+    else:
+        say(
+            f"Correlation of H and B: cannot be given with fewer than {COUPLED} trajectories, or with one draw in each"
+            " arm of a boundary."
+        )
     for row in controls.allocations:
         say(
-            f"{row.allocation}: recall {_interval(row.recall)}, precision {_interval(row.precision)}, against all"
-            f" draws; {row.continuations.value:.2f} continuations a boundary"
+            f"{row.allocation}: recall {_rate_words(row.recall, 'nothing is harmful')}, precision"
+            f" {_rate_words(row.precision, 'nothing was retained')}, against all draws;"
+            f" {row.continuations.value:.2f} continuations a boundary"
         )
     if not controls.allocations:
         say(f"Halving against uniform: needs as many draws at every boundary: {more['draws']}")
-    if controls.statement.settled:
-        say(controls.savings.statement)
 
 
 def _draws(controls: Controls) -> str:
     """What the figures about all boundaries rest on."""
     number = f"{controls.draws:,} draws" if controls.draws > 1 else "draw"
     return f", by the first {number} of each arm, which every boundary has" if controls.draws else ""
+
+
+def _rate_words(estimate: Estimate | None, reason: str) -> str:
+    return f"undefined ({reason})" if estimate is None else _interval(estimate)
 
 
 def _interval(estimate: Estimate) -> str:

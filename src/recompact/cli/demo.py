@@ -17,20 +17,31 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.result import write_result
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.legend import headline
+from recompact.attribution.statement import Statement, statement_of
 from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
-from recompact.cli.running import this_command
-from recompact.values.texts import command_line
-
-if TYPE_CHECKING:
-    from recompact.adaptation.adapt import Adaptation
-    from recompact.attribution.statement import Statement
-    from recompact.engine.config import Config
-    from recompact.evaluation.paired import Comparison
-    from recompact.evaluation.summary import Evaluation
+from recompact.cli.progress import watch
+from recompact.cli.report import write_report
+from recompact.cli.running import ending_early, this_command
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.runs import open_run, run_path
+from recompact.errors import RecompactError
+from recompact.evaluation.arm_runs import find_arm, read_arms
+from recompact.evaluation.arms import parse_arms
+from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
+from recompact.evaluation.paired import Comparison, compare
+from recompact.evaluation.summary import Evaluation, arm_table, evaluation
+from recompact.values.outputs import add_files
+from recompact.values.texts import command_line, quantity
 
 BUDGET = 2048
 ARMS = ("none", "prompting")
@@ -52,15 +63,6 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
     evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows the existing results.
     """
-    from recompact.adaptation.result import write_result
-    from recompact.attribution.judgement import read_verdicts
-    from recompact.attribution.statement import statement_of
-    from recompact.cli.report import write_report
-    from recompact.cli.running import ending_early
-    from recompact.engine.config_parser import parse_config
-    from recompact.engine.store.runs import open_run, run_path
-    from recompact.values.outputs import add_files
-
     file = directory / "demo.toml"  # where later commands (verify, replay, show) find what the runs were made with
     config = parse_config(_config(train), file)
     result = directory / "adapted"
@@ -98,10 +100,6 @@ def _config(train: int) -> str:
 
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
-    from recompact.adaptation.adapt import adapt
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-
     async with open_study(config, store) as study:
         with watch(study, "collect", quiet=quiet) as shown:
             return study, await adapt(shown)
@@ -129,9 +127,6 @@ def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Ite
 
 
 def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
-    from recompact.engine.store.runs import open_run, run_path
-    from recompact.errors import RecompactError
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     Thread(target=_end_with_parent, daemon=True).start()
     # What fails here fails again in the evaluation itself, which says so.
@@ -150,14 +145,6 @@ def _end_with_parent() -> None:
 async def _evaluate(
     config: Config, store: Any, texts: Sequence[str], test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
-    from recompact.cli.progress import watch
-    from recompact.evaluation.arm_runs import find_arm, read_arms
-    from recompact.evaluation.arms import parse_arms
-    from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
-    from recompact.evaluation.paired import compare
-    from recompact.evaluation.summary import evaluation
-    from recompact.values.texts import quantity
-
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
         arms = parse_arms(texts, config.compressor, study.template)
@@ -172,8 +159,6 @@ async def _evaluate(
 
 def _harm(verified: Statement) -> str:
     """What the compactions did, in plain words; the report says it exactly."""
-    from recompact.attribution.legend import headline
-
     hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
     words = (
         f"On the training tasks: {headline(verified.kinds, verified.settled)} A compaction is harmful where the agent,"
@@ -196,9 +181,6 @@ def _join_digests(*digests: str) -> str:
 
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
     """What was found (about the arms, in the words of the report), what changed, and the table."""
-    from recompact.evaluation.summary import arm_table
-    from recompact.values.texts import quantity
-
     *meaning, _ = zip(page["answer"], page["numbers"], strict=True)  # the last is about boundaries, in its own terms
     say(SIMULATED)
     click.echo("\nWhat was found")

@@ -6,10 +6,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from recompact.attribution.cached_input import cache_sentence, cached_input
 from recompact.cli.console import (
     FORMATS,
     accept_option,
@@ -21,20 +22,44 @@ from recompact.cli.console import (
     run_option,
     say,
 )
-from recompact.cli.forecasts import dry_run_option, print_forecast
-from recompact.cli.running import skip_option, this_command
+from recompact.cli.progress import watch
+from recompact.cli.running import (
+    dry_run_option,
+    ending_early,
+    print_forecast,
+    report_skipped,
+    report_unfinished,
+    skip_option,
+    this_command,
+)
+from recompact.compressors.protocol import SCOPES, Scope
+from recompact.engine.assembly import skip_tasks
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.shared_starts import sharing
+from recompact.engine.store.runs import open_run, retry_broken, run_path
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arms import PROMPTING, Arm, parse_arms
+from recompact.evaluation.breakdown import BUDGET, MODEL, breakdown, breakdown_table, by_model, check_by
+from recompact.evaluation.evaluate import (
+    PHASE,
+    EvaluationPlan,
+    digest as digest_of,
+    evaluate,
+    open_evaluation,
+    plan_evaluation,
+    with_split,
+)
+from recompact.evaluation.released import load_evaluation
+from recompact.evaluation.summary import Evaluation, arm_table, detail_tables, difference_table, evaluation, to_json
+from recompact.presentation.report.content.answer import arm_contrasts
+from recompact.presentation.report.content.lead import answer
+from recompact.values.tables import Format
+from recompact.values.template import resolve
 from recompact.values.texts import command_line
-
-if TYPE_CHECKING:
-    from recompact.compressors.protocol import Scope
-    from recompact.engine.config import Config
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.store import Store
-    from recompact.evaluation.arm_runs import ArmRuns
-    from recompact.evaluation.arms import Arm
-    from recompact.evaluation.evaluate import Plan
-    from recompact.evaluation.summary import Evaluation
-    from recompact.values.tables import Format
 
 
 @click.command(name="evaluate")
@@ -90,13 +115,6 @@ def command(
     --runs or a higher --limit reuse existing trajectories and make only the missing ones. Several CONFIGs of one suite,
     each with other models, are evaluated one after the other and compared by model.
     """
-    from recompact.cli.running import ending_early
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import open_run, run_path
-    from recompact.evaluation.arms import parse_arms
-    from recompact.evaluation.evaluate import with_split
-    from recompact.values.template import resolve
-
     if len(configs) > 1 and run:
         raise click.UsageError("--run names one run: with several CONFIGs each has its own, CONFIG-evaluate")
     by = one_evaluation_by(by, several=len(configs) > 1)
@@ -137,9 +155,6 @@ def command(
 
 def parse_scopes(text: str | None) -> list[Scope]:
     """The scopes that a person named, separated by commas."""
-    from recompact.compressors.protocol import SCOPES
-    from recompact.errors import InputError
-
     scopes: list[Scope] = []
     for word in filter(None, (text or "").split(",")):
         if word not in SCOPES:
@@ -151,8 +166,6 @@ def parse_scopes(text: str | None) -> list[Scope]:
 
 
 def _budgets(texts: tuple[str, ...]) -> list[int]:
-    from recompact.errors import InputError
-
     budgets = []
     for word in (word for text in texts for word in text.split(",") if word):
         if not word.isascii() or not word.isdecimal() or int(word) < 1:
@@ -172,14 +185,7 @@ async def _evaluate(
     retry: bool,
     accept_changes: bool,
     quiet: bool,
-) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import skip_tasks
-    from recompact.engine.execution.scheduler import Unfinished
-    from recompact.engine.store.runs import retry_broken
-    from recompact.evaluation.breakdown import check_by
-    from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
-
+) -> tuple[EvaluationPlan, tuple[UnfinishedUnit, ...]]:
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
             await skip_tasks(study, skip)
@@ -198,7 +204,7 @@ async def _evaluate(
 
 def _report(
     store: Store,
-    plan: Plan,
+    plan: EvaluationPlan,
     unfinished: tuple[UnfinishedUnit, ...],
     runs: int,
     again: str,
@@ -208,13 +214,6 @@ def _report(
     details: bool,
     alone: bool,
 ) -> None:
-    from recompact.attribution.cached_input import cache_sentence, cached_input
-    from recompact.cli.running import report_skipped, report_unfinished
-    from recompact.engine.shared_starts import sharing
-    from recompact.evaluation.arm_runs import read_arms
-    from recompact.evaluation.evaluate import PHASE, digest as digest_of
-    from recompact.evaluation.summary import evaluation
-
     recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.metadata.suite or "?"
     tasks = tuple(task.id for task in plan.tasks)
@@ -247,8 +246,6 @@ def _report(
 
 def one_evaluation_by(by: tuple[str, ...], *, several: bool) -> tuple[str, ...]:
     """What each evaluation is broken down by; several of them are set side by side by model as well."""
-    from recompact.evaluation.breakdown import MODEL, check_by
-
     if not several:
         check_by([key for key in by if key == MODEL], ())
     return tuple(key for key in by if key != MODEL)
@@ -256,10 +253,6 @@ def one_evaluation_by(by: tuple[str, ...], *, several: bool) -> tuple[str, ...]:
 
 def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: str | None, most: int | None) -> None:
     """Evaluations with different models side by side."""
-    from recompact.evaluation.arms import PROMPTING
-    from recompact.evaluation.breakdown import breakdown_table, by_model
-    from recompact.evaluation.sources import load_evaluation
-
     by_models = by_model([load_evaluation(run, directory, most) for run in runs], against or PROMPTING)
     if form == "json":
         print_json(by_models.to_json())
@@ -271,8 +264,6 @@ def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: 
 
 def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
     """Refuse a reference that does not exist."""
-    from recompact.errors import InputError
-
     if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in arms):
         labels = ", ".join(arm.label for arm in arms)
         raise InputError(f"--against {against}: unknown arm; the arms are {labels or 'not recorded yet'}")
@@ -282,12 +273,6 @@ def print_evaluation(
     shown: Evaluation, form: Format, *, against: str | None, by: tuple[str, ...], details: bool, more: dict[str, Any]
 ) -> None:
     """All arms side by side, in the format that was asked for."""
-    from recompact.evaluation.arms import PROMPTING
-    from recompact.evaluation.breakdown import BUDGET, breakdown, breakdown_table
-    from recompact.evaluation.summary import arm_table, detail_tables, difference_table, to_json
-    from recompact.presentation.report.content.answer import arm_contrasts
-    from recompact.presentation.report.content.lead import answer
-
     differences = difference_table(shown, against or PROMPTING)
     parts = [part for key in dict.fromkeys((*by, BUDGET)) if (part := breakdown(shown, key, against))]
     if form == "json":

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import json_option, print_json, say
+from recompact.harnesses.exporting.export import Export, install as put_in_place, write_export
 from recompact.harnesses.exporting.prompt import BUDGET
-
-if TYPE_CHECKING:
-    from recompact.harnesses.exporting.export import Export
+from recompact.harnesses.registry import HARNESSES, load_harness
+from recompact.values.template import resolve
 
 
 @click.command(name="export")
@@ -30,10 +29,6 @@ def command(
 
     It replaces none of your files, and lists what the harness cannot carry of the template.
     """
-    from recompact.harnesses.exporting.export import install as put_in_place, write_export
-    from recompact.harnesses.registry import HARNESSES, load_harness
-    from recompact.values.template import resolve
-
     if name == "list":
         names = sorted(HARNESSES.names())
         print_json({"harnesses": names}) if as_json else say("\n".join(names))

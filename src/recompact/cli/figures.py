@@ -18,8 +18,7 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.breakdown import across_models
 from recompact.evaluation.evaluate import PHASE
-from recompact.evaluation.released import is_released
-from recompact.evaluation.sources import load_evaluation
+from recompact.evaluation.released import is_released, load_evaluation
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.figures.figure import require_matplotlib
 from recompact.presentation.report.figures.files import FIGURES, save

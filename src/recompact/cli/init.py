@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
 from recompact.cli.console import json_option, print_json, say
+from recompact.compressors.protocol import Scope
+from recompact.errors import InputError
+from recompact.values.outputs import write_file
 from recompact.values.texts import command_line
-
-if TYPE_CHECKING:
-    from recompact.compressors.protocol import Scope
 
 SIMULATED = """\
 # {name}.toml: the embedded world with simulated models; it needs no key and no network
@@ -100,10 +100,6 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
     prefix in NAME-prefix.toml). Otherwise, and without --suite, it holds the embedded world with simulated models, and
     runs as it is. It never overwrites a file.
     """
-    from recompact.cli.benchmark_configs import BENCHMARKS
-    from recompact.errors import InputError
-    from recompact.values.outputs import write_file
-
     texts = _texts(name, suite, scope)
     files = [directory / file for file in texts]
     if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
@@ -121,9 +117,6 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
 
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
     """The files to write, by name."""
-    from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
-    from recompact.errors import InputError
-
     if name in BENCHMARKS:
         if suite:
             raise InputError(f"{name} is a benchmark and has its own suite: leave out --suite, or use another name")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from recompact.attribution.records import boundary_named
 from recompact.cli.console import console, directory_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import this_command
-from recompact.values.texts import quantity
-
-if TYPE_CHECKING:
-    from recompact.engine.config import Config
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.store import Store
-    from recompact.evaluation.replay import Replay
-    from recompact.values.outcome import BoundaryId
-    from recompact.values.template import Template
+from recompact.cli.progress import watch
+from recompact.cli.running import ending_early, report_unfinished, this_command
+from recompact.cli.verify import locate_run
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.runs import is_simulated, open_run
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import digest as digest_of
+from recompact.evaluation.replay import POST, Replay, UnfinishedReplay, refuse_evaluation, replay
+from recompact.evaluation.replay_tables import condition_table, fact_table
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template, resolve
+from recompact.values.texts import quantity, visible
 
 
 @click.command(name="replay")
@@ -47,13 +53,6 @@ def command(
     harm that does not recur with it was an unlucky sample, not a fault of the prompt. Stop it whenever you like: the
     same command resumes, and another --template or more --draws reuse the existing work.
     """
-    from recompact.attribution.records import boundary_named
-    from recompact.cli.running import ending_early
-    from recompact.cli.verify import locate_run
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import open_run
-    from recompact.evaluation.replay import refuse_evaluation
-
     chosen = _templates(templates)
     path, file = locate_run(run, name, directory)
     config = load_config(file)
@@ -69,9 +68,6 @@ def command(
 
 
 def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
-    from recompact.errors import InputError
-    from recompact.values.template import resolve
-
     templates: dict[str, Template] = {}
     for text in texts:
         name, equals, directory = text.partition("=")
@@ -88,10 +84,6 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
 async def _replay(
     config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
 ) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-    from recompact.evaluation.replay import UnfinishedReplay, replay
-
     async with open_study(config, store) as study:
         with watch(study, "replay", quiet=quiet) as shown:
             try:
@@ -108,11 +100,6 @@ def _report(
     summaries: bool,
     as_json: bool,
 ) -> None:
-    from recompact.cli.running import report_unfinished
-    from recompact.engine.store.runs import is_simulated
-    from recompact.evaluation.evaluate import digest as digest_of
-    from recompact.values.texts import visible
-
     done = not unfinished and not result.left_out
     digest = digest_of(store, result.units) if done else None
     simulated = is_simulated(store)
@@ -134,8 +121,6 @@ def _report(
 
 
 def _print(result: Replay, simulated: bool) -> None:
-    from recompact.evaluation.replay_tables import condition_table, fact_table
-
     facts = fact_table(result)
     print_tables([condition_table(result, simulated=simulated), *([facts] if facts else [])])
     click.echo("")
@@ -147,9 +132,6 @@ def _print_summaries(result: Replay) -> None:
     """Every summary in a frame, as plain text whatever it contains."""
     from rich.panel import Panel
     from rich.text import Text
-
-    from recompact.evaluation.replay import POST
-    from recompact.values.texts import visible
 
     out = console()
     for condition in result.conditions:

@@ -6,21 +6,23 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
-from recompact.cli.forecasts import print_forecast, table_of
-from recompact.cli.running import this_command
-
-if TYPE_CHECKING:
-    from recompact.compressors.protocol import Scope
-    from recompact.engine.config import Config
-    from recompact.engine.forecast import Forecast
-    from recompact.evaluation.reproduction.experiments import Experiment, Setting
-    from recompact.evaluation.reproduction.tables import PaperTable
-    from recompact.values.tables import Format
+from recompact.cli.evaluate import parse_scopes
+from recompact.cli.progress import watch
+from recompact.cli.running import ending_early, finish, print_forecast, report_unfinished, table_of, this_command
+from recompact.compressors.protocol import SCOPES, Scope
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.forecast import Forecast
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import with_split
+from recompact.evaluation.reproduction.experiments import Experiment, Setting, join_experiments
+from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
+from recompact.evaluation.reproduction.tables import TABLES, PaperTable, chosen_tables
+from recompact.values.tables import Format, as_json, render
 
 
 @click.command(name="reproduce")
@@ -55,12 +57,6 @@ def command(
     Without a TABLE, lists the tables; `all` makes every one. Prints the expected cost first. Stop it whenever you like:
     the same command resumes where it left off, and tables share their runs. Try it with a smaller --train or --test.
     """
-    from recompact.cli.evaluate import parse_scopes
-    from recompact.compressors.protocol import SCOPES
-    from recompact.engine.config_parser import load_config
-    from recompact.evaluation.reproduction.experiments import Setting, join_experiments
-    from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
-
     form = "json" if as_json else form
     if table is None:
         for each in TABLES.values():
@@ -89,9 +85,6 @@ def command(
 
 async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:
     """Counts the tasks of the suite; no model is built, so no key is needed."""
-    from recompact.evaluation.evaluate import with_split
-    from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
-
     config = setting.config
     splits = (("train", setting.train), (setting.test_split, setting.test))
     train, test = [await number_of_tasks(with_split(config, split, limit), split) for split, limit in splits]
@@ -100,8 +93,6 @@ async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Fore
 
 def _print_forecast(expected: Forecast, config: Config, place: Path, form: Format, only: bool) -> None:
     """Before the work: on standard error, unless it is all that was asked for."""
-    from recompact.values.tables import render
-
     if only:
         print_forecast(expected, config, place, form)
     else:
@@ -110,8 +101,6 @@ def _print_forecast(expected: Forecast, config: Config, place: Path, form: Forma
 
 def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
     """A lot of money is spent only by someone who has seen how much."""
-    from recompact.errors import InputError
-
     warn, money = config.ceiling.warn, expected.money
     if money is not None and warn is not None and money > warn and not yes:
         raise InputError(
@@ -121,9 +110,6 @@ def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
 
 
 def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> None:
-    from recompact.cli.progress import watch
-    from recompact.cli.running import ending_early, finish, report_unfinished
-
     path = setting.path(experiment.name)
     with ending_early(path, again):
         _, unfinished = finish(experiment.play(setting, lambda study, title: watch(study, title, quiet=quiet)))
@@ -133,8 +119,6 @@ def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> 
 
 
 def _print(setting: Setting, tables: Sequence[PaperTable], form: Format) -> None:
-    from recompact.values.tables import as_json
-
     filled = {table.name: table.tables(setting) for table in tables}
     if form == "json":
         print_json({name: [as_json(each) for each in several] for name, several in filled.items()})

@@ -1,4 +1,5 @@
-"""What commands that ask models have in common: the ways in which they end early, each with its message and exit code.
+"""What commands that ask models have in common: the forecast of --dry-run, and the ways in which they end early, each
+with its message and exit code.
 
 Exit codes: 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP), 3 stopped at a ceiling, 2 a failure that trying again
 will not fix, 1 some units are not finished. In every case the run keeps what was done, and the message says how to
@@ -13,18 +14,20 @@ import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from recompact.cli.console import say
+from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.stopping import end_stopped
+from recompact.engine.config import Config
+from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.forecast import Amount, Forecast, add_usage, forecast_table, price_of
+from recompact.engine.store.failed_compactions import FailedCompactions
+from recompact.engine.store.store import Store
+from recompact.models.failures import CeilingReached, ModelFailure, SetAside
+from recompact.values.tables import Format, Table
 from recompact.values.texts import command_line, quantity
-
-if TYPE_CHECKING:
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.failed_compactions import FailedCompactions
-    from recompact.engine.store.store import Store
 
 
 def this_command(*, without: Sequence[str] = ()) -> str:
@@ -50,8 +53,6 @@ skip_option = click.option(
 @contextmanager
 def ending_early(path: Path, again: str) -> Iterator[None]:
     """Exit with a message where the command was stopped or cannot continue. `again` is the command that resumes it."""
-    from recompact.models.failures import CeilingReached, ModelFailure
-
     try:
         yield
     except KeyboardInterrupt:
@@ -72,8 +73,6 @@ Result = TypeVar("Result")
 
 def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
     """The result of a command's work, or None and the units that are still to be finished."""
-    from recompact.engine.execution.scheduler import Unfinished
-
     try:
         return asyncio.run(work), ()
     except Unfinished as unfinished:
@@ -82,8 +81,6 @@ def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Unfi
 
 def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:
     """Name the first few unfinished units and print how to retry them. `retry`: the command has the option --retry."""
-    from recompact.models.failures import SetAside
-
     if not units:
         return
     for unit in sorted(units, key=lambda unit: unit.name)[:5]:
@@ -115,3 +112,24 @@ def report_skipped(store: Store) -> None:
         names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
         noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
         say(f"{noun} skipped on request: {names}", err=True)
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only print the expected cost; run nothing.")
+
+
+def print_forecast(forecast: Forecast, config: Config, run: Path, form: Format = "terminal") -> None:
+    """The forecast with what the run has spent already, and whether the config's ceiling suffices."""
+    if form == "json":
+        print_json(forecast.to_json())
+    else:
+        print_tables([table_of(forecast, config, run)], form)
+
+
+def table_of(forecast: Forecast, config: Config, run: Path) -> Table:
+    spent, paid = Amount(), 0.0
+    if run.is_file():
+        with Store.read(run) as store:
+            used = store.spent()
+        spent = Amount(0, add_usage({role: usage} for (_, role), usage in used.items()))
+        paid = sum(price_of(config.models.get(model)).of(usage) for (model, _), usage in used.items())
+    return forecast_table(forecast, config.ceiling, spent, paid)

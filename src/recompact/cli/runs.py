@@ -27,6 +27,8 @@ def command(directory: Path, as_json: bool) -> None:
                 runs.append((overview(store), cost_of(store)))
         except InputError as error:
             say(f"recompact: {error}", err=True)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            say(f"recompact: {path} is damaged and left out: {type(error).__name__}: {error}", err=True)
     if as_json:
         print_json([{**run.to_json(), "cost": cost} for run, cost in runs])
     elif runs:

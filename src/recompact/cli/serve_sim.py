@@ -10,6 +10,9 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json
+from recompact.simulation import simulated_models
+from recompact.simulation.faults import Faults
+from recompact.simulation.server import serve
 
 
 @click.command(name="serve-sim")
@@ -39,10 +42,6 @@ async def _serve(
     port: int, faults: str | None, latency: float, record: Path | None, seconds: float, as_json: bool
 ) -> None:
     # imported here because help must answer at once
-    from recompact.simulation import simulated_models
-    from recompact.simulation.faults import Faults
-    from recompact.simulation.server import serve
-
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from recompact.cli.console import json_option, print_json, say
+from recompact.environments.installations import SetupFailed, SetupRequest, installations
 
 # name of the suite -> (what sets it up, what says whether it is ready)
 SETUPS = {
@@ -32,9 +33,6 @@ def command(name: str, python: str | None, source: Path | None, as_json: bool) -
 
     What is already installed stays. Exit code 1: something is still missing; the message names it.
     """
-    from recompact.environments.installations import installations
-    from recompact.environments.setting_up import SetupFailed, SetupRequest
-
     install, missing = (_function(target) for target in SETUPS[name])
     place = installations() / name
     problem = None

@@ -24,8 +24,7 @@ from recompact.engine.store.runs import find_run, overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, find_arm, read_arms
-from recompact.evaluation.behaviour import behaviours
-from recompact.evaluation.behaviour_tables import behaviour_table, to_json
+from recompact.evaluation.behaviour import behaviour_table, behaviours, to_json
 from recompact.evaluation.evaluate import PHASE, unit_of
 from recompact.models.limits import Spending
 from recompact.presentation.report.content.overview import (

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import click
 
+from recompact.cli.benchmark_configs import BENCHMARKS
 from recompact.cli.console import json_option, print_json, say
+from recompact.environments.loading import SUITES, missing_for
 
 
 @click.command(name="suites")
 @json_option
 def command(as_json: bool) -> None:
     """List the built-in and installed suites, and what the unusable ones are missing."""
-    from recompact.cli.benchmark_configs import BENCHMARKS
-    from recompact.environments.loading import SUITES, missing_for
-
     rows = [
         {
             "suite": name,

@@ -6,23 +6,43 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from recompact.attribution.registry import allocation_names
+from recompact.attribution.cached_input import CachedInput, cache_sentence, cached_input
+from recompact.attribution.chained import without_chaining
+from recompact.attribution.further_draws import PostOnly, make_further_draws
+from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.records import digest as digest_of, further_draws, outcomes_in, retry_left_out, settings_of
+from recompact.attribution.registry import allocation_names, allocation_of, with_allocation
+from recompact.attribution.statement import Statement, control_of, statement_of
+from recompact.attribution.uniform import Uniform
+from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
+from recompact.attribution.verify import verify
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.forecasts import dry_run_option, print_forecast
-from recompact.cli.running import skip_option, this_command
+from recompact.cli.progress import watch
+from recompact.cli.running import (
+    dry_run_option,
+    ending_early,
+    finish,
+    print_forecast,
+    report_skipped,
+    report_unfinished,
+    skip_option,
+    this_command,
+)
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.runs import config_of, find_run, is_simulated, open_run
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.reproduction.forecast import forecast_verification
+from recompact.presentation.report.content.boundaries import brief_boundary_table
+from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.texts import command_line, quantity
-
-if TYPE_CHECKING:
-    from recompact.attribution.cached_input import CachedInput
-    from recompact.attribution.statement import Statement
-    from recompact.engine.config import Config
-    from recompact.engine.execution.scheduler import UnfinishedUnit
-    from recompact.engine.store.store import Store
-    from recompact.values.outcome import BoundaryId, Outcomes
 
 TOP = 20  # harmful boundaries that are listed right away
 
@@ -61,13 +81,6 @@ def command(
     Needs a run recorded by `collect`. Stop it whenever you like: the same command resumes where it left off. Another
     --allocation, or more --draws, reuses the draws of the run and makes only the missing ones.
     """
-    from recompact.attribution.records import retry_left_out
-    from recompact.cli.running import ending_early, finish
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import open_run
-    from recompact.engine.store.store import Store
-    from recompact.evaluation.reproduction.forecast import forecast_verification
-
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
     _refuse_unverifiable(run, directory)
@@ -103,11 +116,6 @@ def command(
 
 def _refuse_unverifiable(run: str, directory: Path) -> None:
     """Raise for a RUN that has no compactions to continue from, or no config to do it with."""
-    from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
-    from recompact.engine.store.runs import find_run
-    from recompact.engine.store.store import Store
-    from recompact.errors import InputError
-
     if run.endswith(".toml"):
         return
     with Store.read(find_run(run, directory)) as store:
@@ -118,10 +126,6 @@ def _refuse_unverifiable(run: str, directory: Path) -> None:
 
 def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
     """The run's file and its config, from either of the two."""
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import config_of, find_run
-    from recompact.engine.store.store import Store
-
     if run.endswith(".toml"):
         file = Path(run)
         return find_run(name or file.stem, file.parent / load_config(file).run.directory), file
@@ -133,9 +137,6 @@ def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]
 def _verifying(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
     """The config with the settings that apply. Draws `beside` a verification go by those of the run's own, if it has
     one, so that asking for them does not change what was verified."""
-    from recompact.attribution.records import settings_of
-    from recompact.attribution.registry import with_allocation
-
     if allocation:
         return replace(config, verify=with_allocation(config.verify, allocation))
     return replace(config, verify=settings_of(store, config.verify)) if beside else config
@@ -148,13 +149,6 @@ _Broken = dict[str, Mapping["BoundaryId", str]]
 async def _verify(
     config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
 ) -> _Broken:
-    from recompact.attribution.further_draws import PostOnly, make_further_draws
-    from recompact.attribution.uniform import Uniform
-    from recompact.attribution.verify import verify
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-    from recompact.evaluation.reproduction.forecast import forecast_verification
-
     async with open_study(config, store, skip=skip) as study:
         (work,) = forecast_verification(config, store).works
         floor = work.done + work.expected.units
@@ -171,13 +165,6 @@ async def _verify(
 
 async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
-    from recompact.attribution.chained import without_chaining
-    from recompact.attribution.further_draws import make_further_draws
-    from recompact.attribution.records import outcomes_in
-    from recompact.attribution.registry import allocation_of
-    from recompact.cli.progress import watch
-    from recompact.engine.assembly import open_study
-
     allocation = without_chaining(allocation_of(store, config.verify))
     async with open_study(config, store) as study:
         with watch(study, "control", quiet=quiet) as shown:
@@ -201,15 +188,6 @@ def _report(
     as_json: bool,
 ) -> Statement:
     """Print the result."""
-    from recompact.attribution.cached_input import cached_input
-    from recompact.attribution.further_records import further_draws
-    from recompact.attribution.judgement import read_verdicts
-    from recompact.attribution.records import digest as digest_of, outcomes_in
-    from recompact.attribution.statement import control_of, statement_of
-    from recompact.cli.running import report_skipped, report_unfinished
-    from recompact.engine.store.runs import is_simulated
-    from recompact.presentation.report.content.boundaries import brief_boundary_table
-
     known = outcomes_in(store)
     verification = read_verdicts(store, config.verify)
     statement = statement_of(verification, control_of(store, config.verify))
@@ -264,8 +242,6 @@ def _summary(outcomes: Mapping[BoundaryId, Outcomes], config: Config) -> dict[st
 
 
 def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) -> None:
-    from recompact.attribution.cached_input import cache_sentence
-
     if not summary["boundaries"]:
         return
     click.echo(

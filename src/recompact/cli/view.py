@@ -10,6 +10,9 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.harnesses.registry import HARNESSES
+from recompact.presentation.view.runs import places_of
+from recompact.presentation.view.server import serve
 
 
 @click.command(name="view")
@@ -34,10 +37,6 @@ def command(
 async def _serve(
     runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
 ) -> None:
-    from recompact.harnesses.registry import HARNESSES
-    from recompact.presentation.view.runs import places_of
-    from recompact.presentation.view.server import serve
-
     if not (places := places_of(runs, directory)):
         say(
             f"There are no runs in {', '.join(runs) or directory} yet; they will appear once created.",

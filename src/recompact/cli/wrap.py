@@ -9,15 +9,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from recompact.agents.defects import find_program
+from recompact.agents.wrapping import WrappedAgent, transcript, transcript_of_calls
 from recompact.cli.console import json_option, print_json, say
-
-if TYPE_CHECKING:
-    from recompact.engine.config import Config
-    from recompact.values.trajectory import Trajectory
+from recompact.cli.stopping import end_stopped
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import trajectory_unit
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.calls import call_rows
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.requests import kept_request
+from recompact.engine.store.runs import run_path
+from recompact.engine.store.store import Store
+from recompact.environments.protocol import Task
+from recompact.errors import InputError
+from recompact.values.template.files import BUILT_IN
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Trajectory
 
 
 @click.command(name="wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -35,14 +48,6 @@ def command(
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
     must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
     """
-    from recompact.agents.defects import find_program
-    from recompact.agents.settings import KEY
-    from recompact.agents.wrapping import transcript
-    from recompact.cli.stopping import end_stopped
-    from recompact.engine.config_parser import load_config
-    from recompact.engine.store.runs import run_path
-    from recompact.errors import InputError
-
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
         raise click.UsageError("write the agent's command after --.")
@@ -56,7 +61,9 @@ def command(
         budget=budget or loaded.compressor.budget,
         template=_template(template) if template else loaded.compressor.template,
     )
-    dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
+    dummies = {
+        model.key_env: "{key}" for model in loaded.models.values()
+    }  # the gateway has the keys, the agent has none
     settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
     if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
         raise InputError(missing[1])
@@ -81,11 +88,6 @@ def _write(target: Path, messages: Iterable[dict[str, Any]]) -> None:
 
 def _keep(path: Path, unit: str, target: Path) -> str:
     """Write the transcript of a stopped agent from its journal, and return where it is."""
-    from recompact.agents.wrapping import transcript_of_calls
-    from recompact.engine.store.calls import call_rows
-    from recompact.engine.store.requests import kept_request
-    from recompact.engine.store.store import Store
-
     if not path.exists():
         return "\nrecompact: stopped. The agent had no answer yet, so there is no transcript."
     with Store.read(path) as store:
@@ -101,18 +103,10 @@ def _keep(path: Path, unit: str, target: Path) -> str:
 
 def _template(name: str) -> str:
     """A built-in template by its name, a directory by its path: it was named here, not in the config."""
-    from recompact.values.template.files import BUILT_IN
-
     return name if name in BUILT_IN else str(Path(name).resolve())
 
 
 async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
-    from recompact.agents.wrapping import WrappedAgent
-    from recompact.engine.assembly import open_study
-    from recompact.engine.collection import trajectory_unit
-    from recompact.engine.store.records import read_trajectory
-    from recompact.environments.protocol import Task
-
     task = Task(name, shlex.join(agent))
     # The command was typed here: its program is not relative to the config.
     settings = replace(config.agent.settings(config.directory), command=agent, in_place=Path.cwd())
@@ -138,8 +132,6 @@ def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dic
 
 
 def _print(trajectory: Trajectory, target: Path) -> None:
-    from recompact.values.texts import quantity
-
     say("")
     for each in trajectory.boundaries:
         say(f"before step {each.step + 1}: {each.pre.size:,} tokens of history became {each.post.size:,}")

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from sentences import numbers_in
 
 from recompact.environments.cluster import pool as pools
@@ -53,7 +54,7 @@ class Stage:
 
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 30), st.lists(st.integers(0, 3), min_size=30, max_size=30))
-@settings(max_examples=50)
+@examples(50)
 def test_there_are_never_more_environments_than_places(
     actors: int, places: int, episodes: int, durations: Sequence[int]
 ) -> None:
@@ -287,7 +288,7 @@ async def test_actors_keep_away_from_a_node_without_hosts_while_there_is_another
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 12), st.sets(st.sampled_from("abcdefg")), st.integers(1, 7))
-@settings(max_examples=60)
+@examples(60)
 def test_one_node_with_hosts_is_enough_and_without_any_nothing_hangs(
     actors: int, places: int, episodes: int, sick: set[str], size: int
 ) -> None:

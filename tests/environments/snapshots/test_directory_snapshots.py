@@ -9,7 +9,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 
 from recompact.environments.snapshots.directory import SnapshotRefused, archive, unpack
 
@@ -184,7 +185,7 @@ def test_something_else_is_refused(tree: Path, data: bytes) -> None:
 names = st.lists(st.sampled_from(["a", "b", "c", ".d"]), min_size=1, max_size=3).map("/".join)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     files=st.dictionaries(names, st.binary(max_size=20), max_size=6),
     others=st.dictionaries(names, st.binary(max_size=5)),

@@ -81,7 +81,7 @@ async def test_what_an_environment_raises_is_its_own_episodes_failure() -> None:
     episode = InProcessEpisode(Broken(), "t")  # type: ignore[arg-type]
     with pytest.raises(EnvironmentFailed, match="`directory`"):
         await episode.snapshot()
-    with pytest.raises(EnvironmentFailed):
+    with pytest.raises(EnvironmentFailed, match=r"'other' .*put back"):
         await episode.restore(Snapshot("other", b""))
     Broken.snapshots = "magic"
     with pytest.raises(EnvironmentFailed, match="state, directory, replay"):

@@ -69,7 +69,14 @@ def every(name: str) -> list[Figure]:
     return made
 
 
-@pytest.mark.parametrize("name", [HOSTILE, "_$hidden$", "名^3" * 100], ids=["hostile", "hidden", "long"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(HOSTILE, id="hostile"),
+        pytest.param("_$hidden$", id="hidden", marks=pytest.mark.slow),
+        pytest.param("名^3" * 100, id="long", marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_a_name_is_the_images_are_sound(name: str) -> None:
     for figure in every(name):
         for text in (svg(figure, inline=True), svg(figure)) if name == HOSTILE else (svg(figure, inline=True),):
@@ -158,13 +165,13 @@ def test_figures_of_an_evaluation() -> None:
     assert [row["arm"] for row in data] == ["none", "fifo", "pair"]
     assert float(data[0]["acc"]) == pytest.approx(100 * 9 / 12)
     assert float(data[2]["pass^3"]) == pytest.approx(25.0)
-    assert float(data[2]["pass^3_low"]) == 0.0
-    assert float(data[2]["pass^3_high"]) == 75.0
+    assert float(data[2]["pass^3_low"]) == pytest.approx(4.56, abs=0.01)
+    assert float(data[2]["pass^3_high"]) == pytest.approx(69.94, abs=0.01)
     tokens = rows(made["reliability-tokens"])
     assert [float(row["tokens"]) for row in tokens] == [1.035, 0.935, 1.035]
     assert "is that of fifo/history and pair/history, 25.0 %;" in made["arms"].caption
     assert "fifo/history reaches 25.0 % for 0.9 thousand tokens" in made["reliability-tokens"].caption
-    assert "pair/history, 25.0 % (0.0 to 75.0)" in named(evaluation_figures(arms("pair")))["arms"].caption
+    assert "pair/history, 25.0 % (4.6 to 69.9)" in named(evaluation_figures(arms("pair")))["arms"].caption
     assert "without compaction it is 50.0 %" in made["arms"].caption
     assert {"Acc, %", "Pass³, %", "pair/history"} <= set(texts(svg(made["arms"])))
     single = evaluation("one run", [arm("none", ["1", "0"]), arm("pair", ["1", "1"], "history", 99)])

@@ -36,8 +36,8 @@ from recompact.evaluation.metrics import group_tasks
 from recompact.presentation.report.content.runs import evaluated_run
 from recompact.presentation.report.figures.sets import boundary_set, evaluation_set
 from recompact.presentation.report.html.page import drawn_figures
+from recompact.presentation.view.runs import standing_of
 from recompact.presentation.view.server import serve
-from recompact.presentation.view.time_left import standing_of
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Request, ToolSpec, canonical, user
 from recompact.values.outcome import BoundaryId

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from recompact.cli.setup import command
-from recompact.environments.installations import HOME_VARIABLE
-from recompact.environments.setting_up import SetupFailed, SetupRequest, run_step
+from recompact.environments.installations import HOME_VARIABLE, SetupFailed, SetupRequest, run_step
 from recompact.errors import InputError
 from recompact.suites.appworld import setup as appworld_setup
 from recompact.suites.appworld.installation import (

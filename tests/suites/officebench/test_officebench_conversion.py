@@ -8,7 +8,8 @@ from pathlib import Path
 import docx
 import pypdf
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from needs import needs
 from officebench_support import playing
 from PIL import Image
@@ -20,7 +21,7 @@ WESTERN = st.characters(codec="cp1252", exclude_categories=("C", "Z"))
 
 
 @given(st.lists(st.text(WESTERN, min_size=1, max_size=60), min_size=1, max_size=150))
-@settings(max_examples=40)
+@examples(40)
 def test_a_plain_pdf_holds_its_text(words: list[str]) -> None:
     read = "".join(pdf_pages(plain.pdf("\n".join(words))))
     assert "".join(read.split()) == "".join(words)

@@ -15,7 +15,8 @@ from typing import Any
 import docx
 import openpyxl
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from examples import examples
+from hypothesis import HealthCheck, given, strategies as st
 from needs import needs
 from officebench_support import Player, playing, tree
 
@@ -370,7 +371,7 @@ KNOWN_ACTIONS = [f"{app.name}.{action.name}" for app in APPS.values() for action
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_an_agent_writes_is_an_observation(player: Player, data: st.DataObject) -> None:
     """Never an exception, and never a file beside the three directories."""
     name = data.draw(st.sampled_from([*KNOWN_ACTIONS, "system.switch_app"]) | st.text())

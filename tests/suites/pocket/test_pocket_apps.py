@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from examples import examples
+from hypothesis import given, strategies as st
 from pocket_playing import SUITE, call, error, log_in, one_of, result
 
 from recompact.suites.pocket import APPS, CATALOGUE, PocketEnvironment, Spec
@@ -218,7 +219,7 @@ _TOKENS = {app: log_in(_GARBAGE_WORLD, app) for app in LOGINS}
 _READY = _GARBAGE_WORLD.snapshot()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.sampled_from(CATALOGUE),
     st.dictionaries(_names, _values, max_size=6),
@@ -240,7 +241,7 @@ def test_garbage_never_raises_and_never_changes_anything_when_refused(
         assert world.snapshot() == _READY
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.text(), st.dictionaries(st.sampled_from(("app", "api", "arguments", "answer")) | st.text(), _values))
 def test_garbage_tools_never_raise(name: str, arguments: dict[str, Any]) -> None:
     world = _GARBAGE_WORLD

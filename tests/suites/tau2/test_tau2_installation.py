@@ -9,8 +9,7 @@ import pytest
 
 from recompact.engine.assembly import open_suite
 from recompact.engine.config_parser import load_config
-from recompact.environments.installations import HOME_VARIABLE
-from recompact.environments.setting_up import SetupFailed, first_usable
+from recompact.environments.installations import HOME_VARIABLE, SetupFailed, first_usable
 from recompact.errors import InputError
 from recompact.suites.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
 from recompact.suites.tau2.official import without_fence

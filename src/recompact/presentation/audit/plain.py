@@ -6,10 +6,10 @@ from typing import Any
 
 from recompact.audit.findings import AuditedCompaction
 from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, SessionMean, proportion
-from recompact.audit.shell import END
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
 from recompact.values.masking import safe, safe_line
+from recompact.values.shell import END
 
 EXCERPT = 2_000
 

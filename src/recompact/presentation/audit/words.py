@@ -16,9 +16,9 @@ from recompact.audit.scoring import (
     SessionMean,
     proportion,
 )
-from recompact.audit.shell import END, FROM_THE_END, Range
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile
+from recompact.values.shell import END, FROM_THE_END, Range
 from recompact.values.texts import quantity
 
 OBSERVATIONAL = (

@@ -16,8 +16,8 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.metrics import group_tasks
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.content.runs import EvaluationReport, evaluated_run
-from recompact.presentation.view.moment import open_moment, phase_of
 from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.verdicts import open_moment, phase_of
 
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {

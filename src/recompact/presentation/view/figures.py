@@ -21,9 +21,8 @@ from recompact.presentation.report.figures.figure import available
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set
 from recompact.presentation.report.html.page import drawn_figures, figure_gaps
 from recompact.presentation.view.compare import CompareQuery, compare_tasks, known_query
-from recompact.presentation.view.moment import open_moment, phase_of
 from recompact.presentation.view.runs import RunLine
-from recompact.presentation.view.verdicts import JUDGED
+from recompact.presentation.view.verdicts import JUDGED, open_moment, phase_of
 from recompact.values.texts import quantity
 
 _DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads

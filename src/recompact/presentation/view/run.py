@@ -14,9 +14,8 @@ from recompact.engine.store.store import Store
 from recompact.presentation.report.content.answer import Claim
 from recompact.presentation.report.content.harm import harm_claim, harm_of
 from recompact.presentation.report.content.timeline import Mark, marks_of
-from recompact.presentation.view.moment import phase_of
 from recompact.presentation.view.runs import RunLine
-from recompact.presentation.view.verdicts import JUDGED, harm_order, verdicts_of_run, verdicts_of_unit
+from recompact.presentation.view.verdicts import JUDGED, harm_order, phase_of, verdicts_of_run, verdicts_of_unit
 
 
 @dataclass(frozen=True)

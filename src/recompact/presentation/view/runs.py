@@ -1,4 +1,5 @@
-"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance."""
+"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance, and how
+long one that is being written may still take."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.connection import start_of_process, writer_of
 from recompact.engine.store.pages import RunCounts, run_counts
+from recompact.engine.store.plan import StagePlan, count_units, plan_of
 from recompact.engine.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Kind
@@ -17,11 +19,11 @@ from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.models.limits import Price
 from recompact.presentation.report.content.runs import short_names
-from recompact.presentation.view.moment import open_moment, phase_of
-from recompact.presentation.view.time_left import Standing, standing_of
-from recompact.presentation.view.verdicts import stored_kinds
+from recompact.presentation.view.verdicts import open_moment, phase_of, stored_kinds
 
 LIVE = 30.0  # seconds for which a change shows that the run is being written, where its lock alone cannot
+
+FEWEST = 3  # units of a stage before its pace means anything
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,35 @@ class Place:
 
     name: str
     path: Path
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The stage that a run is at: how many of its units are done, and at this pace how many seconds are left.
+
+    `seconds` is None where that cannot be known, and `why` says so; a stage that may be shorter than planned has at
+    most that many.
+    """
+
+    stage: str
+    done: int
+    total: int | None
+    at_most: bool
+    seconds: float | None
+    why: str = ""
+
+    @property
+    def units(self) -> str:
+        if self.total is None:
+            return f"{self.stage}: {self.done:,} done"
+        return f"{self.stage}: {self.done:,} of {'at most ' * self.at_most}{self.total:,}"
+
+    @property
+    def left(self) -> str:
+        """The time left in words."""
+        if self.seconds is None:
+            return self.why
+        return f"{'at most ' * self.at_most}about {duration(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -148,3 +179,45 @@ def cost_of(store: Store) -> float | None:
             price = Price(settings.price.input, settings.price.output, settings.price.cached)
             total += price.of(usage)
     return total if priced else None
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> [duration(seconds) for seconds in (0.2, 48, 100, 3500, 5300, 200_000)]
+    ['1 s', '48 s', '2 min', '58 min', '1 h 28 min', '2 days 7 h']
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} days {hours % 24} h"
+
+
+def standing_of(store: Store, live: bool) -> Standing | None:
+    """None where the file has no plan yet, or where a stopped run may have nothing left to do."""
+    plan = plan_of(store)
+    if plan is None:
+        return None
+    fresh = count_units(store) - plan.units
+    done = plan.done + max(0, fresh)
+    if plan.total is not None and not plan.at_most:
+        done = min(done, plan.total)
+    if not live:
+        unfinished = plan.total is not None and not plan.at_most and done < plan.total
+        return Standing(plan.stage, done, plan.total, plan.at_most, None, "stopped") if unfinished else None
+    seconds, why = _seconds(plan, fresh, done, time.time())
+    return Standing(plan.stage, done, plan.total, plan.at_most, seconds, why)
+
+
+def _seconds(plan: StagePlan, fresh: int, done: int, now: float) -> tuple[float | None, str]:
+    if plan.total is None:
+        return None, "unknown: how much is left depends on the results"
+    if done >= plan.total:
+        return None, "this stage is about to end"
+    if fresh < FEWEST or now <= plan.began:
+        return None, "not known yet"
+    return (now - plan.began) / fresh * (plan.total - done), ""

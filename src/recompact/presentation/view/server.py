@@ -19,10 +19,11 @@ from urllib.parse import quote, urlencode
 from recompact.engine.store.connection import writer_of
 from recompact.errors import InputError, RecompactError
 from recompact.presentation.report.html.page import page_environment, page_style
-from recompact.presentation.view.moment import open_moment
 from recompact.presentation.view.runs import Place, line_of, list_of_runs, places_of
+from recompact.presentation.view.verdicts import open_moment
 from recompact.presentation.view.views import Parameters, View, views_of
 from recompact.values.chat import sha256
+from recompact.values.loopback import foreign_origin, is_among, server_log
 from recompact.version import __version__, install_command
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def serve(
     except ImportError:
         raise InputError(f"the viewer needs aiohttp: {install_command('server')}") from None
     viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
-    runner = web.AppRunner(_application(viewer), access_log=None, shutdown_timeout=0.5)
+    runner = web.AppRunner(_application(viewer), access_log=None, logger=server_log(), shutdown_timeout=0.5)
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -123,15 +124,9 @@ def _check(request: web.Request, viewer: Viewer) -> None:
 
     assert request.transport is not None
     port = request.transport.get_extra_info("sockname")[1]
-    own = {f"127.0.0.1:{port}", f"localhost:{port}"}
-    if request.host not in own:
-        raise web.HTTPForbidden(text="This address is not the viewer's own.\n")
-    if (origin := request.headers.get("Origin")) and origin.removeprefix("http://") not in own:
-        raise web.HTTPForbidden(text="Only the viewer's own pages may send requests.\n")
-    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        raise web.HTTPForbidden(text="Only the viewer's own pages may send requests.\n")
-    given = request.path.split("/")[1]
-    if not secrets.compare_digest(given.encode(), viewer.token.encode()):
+    if reason := foreign_origin(request.headers, port):
+        raise web.HTTPForbidden(text=f"Only the viewer's own pages may send requests to its own address: {reason}.\n")
+    if not is_among(viewer.token, [request.path.split("/")[1]]):
         raise web.HTTPForbidden(text="The token is missing or wrong: open the address that `recompact view` printed.\n")
     if request.method not in ("GET", "HEAD"):
         raise web.HTTPMethodNotAllowed(request.method, ["GET", "HEAD"])

@@ -5,7 +5,8 @@ A page shows what `verify` stored. A run that is being verified is judged as it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,10 +16,21 @@ from recompact.engine.store.runs import boundaries_of, boundary_row, last_change
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Kind, Verdict, count_verdicts, stored_verdicts, units_by_harm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
-from recompact.presentation.view.moment import open_moment, phase_of
 from recompact.values.outcome import BoundaryId, Outcomes
 
 JUDGED = 5_000  # boundaries up to which all of them are read, or judged, together
+
+
+@contextmanager
+def open_moment(path: Path) -> Iterator[Store]:
+    """A run opened for one page: everything on it is from the same moment, whatever a driver writes meanwhile."""
+    with Store.read(path) as store, store.snapshot():
+        yield store
+
+
+def phase_of(store: Store) -> str:
+    """The phase whose trajectories a run is about."""
+    return EVALUATE if store.metadata.command == EVALUATE else "collect"
 
 
 def verdicts_of_run(store: Store) -> Verification | None:

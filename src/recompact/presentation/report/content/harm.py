@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.judgement import Verification
 from recompact.attribution.registry import describe_allocation
-from recompact.attribution.statement import Statement, statement_of
+from recompact.attribution.statement import FalseRetention, Statement, statement_of
 from recompact.engine.config import VerifyConfig
 from recompact.presentation.report.content.answer import Claim
 from recompact.values.texts import quantity

@@ -24,7 +24,6 @@ from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
 from recompact.presentation.report.changes import PromptChange
 from recompact.presentation.report.content.answer import Claim
-from recompact.presentation.report.content.arms import legend
 from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead
 from recompact.presentation.report.content.next_steps import NextStep, next_steps
 from recompact.presentation.report.content.prompts import prompt_changes
@@ -33,6 +32,7 @@ from recompact.presentation.report.content.runs import (
     EvaluationReport,
     VerificationReport,
     evaluated_run,
+    legend,
     released_run,
     short_names,
     verified_run,

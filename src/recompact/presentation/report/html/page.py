@@ -19,9 +19,9 @@ from markupsafe import Markup
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.legend import legend_text
 from recompact.evaluation.breakdown import Breakdown, breakdown_table
-from recompact.presentation.report.content.arms import without_notes
 from recompact.presentation.report.content.harm import harm_details
 from recompact.presentation.report.content.report import Report
+from recompact.presentation.report.content.runs import without_notes
 from recompact.presentation.report.document import shorten_plain
 from recompact.presentation.report.figures.figure import available
 from recompact.presentation.report.figures.files import svg
