@@ -11,9 +11,9 @@ from recompact.compressors.protocol import (
     CompactionFailed,
     CompressorInputs,
     CompressorKind,
-    due,
     room_beside_last,
 )
+from recompact.triggers.protocol import Schedule
 from recompact.values.chat import Decoding, Usage, assistant, system
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.template import default_template
@@ -42,7 +42,7 @@ def context(*sizes: int, summary: Summary | None = None) -> Context:
 def test_a_compaction_is_due_over_the_budget_where_there_is_more_than_the_last_turn(
     before: Context, is_due: bool
 ) -> None:
-    assert due(before, 100) is is_due
+    assert Schedule().due(before, 100, 3) is is_due
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import given, strategies as st
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import ABOVE, CUT, KIND, Prompted, cut
-from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, due
+from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs
 from recompact.models.failures import ContextOverflow, Refused
+from recompact.triggers.protocol import Schedule
 from recompact.values.chat import Decoding, Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.template import Template, default_template
@@ -198,9 +199,9 @@ async def test_a_compaction_is_neither_cut_nor_asked_for_again_unless_it_is_said
 
 def test_what_has_no_turn_cannot_be_compacted_however_long_its_summary_is() -> None:
     long = Summary.measured("a long story " * 50, COUNT)
-    assert not due(Context(PREFIX, long, ()), 10)
-    assert not due(Context(PREFIX, long, (turn(0),)), 10)
-    assert due(Context(PREFIX, long, (turn(0), turn(1))), 10)
+    assert not Schedule().due(Context(PREFIX, long, ()), 10, 2)
+    assert not Schedule().due(Context(PREFIX, long, (turn(0),)), 10, 2)
+    assert Schedule().due(Context(PREFIX, long, (turn(0), turn(1))), 10, 2)
 
 
 async def test_a_summary_that_had_to_be_cut_was_asked_for_twice() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from loopback import served_app
 
 from recompact import CompactionFailed, Compactor, Endpoint, InputError, Template, default_template
-from recompact.engine.compactor import MessageDict
+from recompact.engine.compactor import MessageDict, _Conversation
 from recompact.values.chat import Reply, Request, assistant
 
 SYSTEM = {"role": "system", "content": "You work."}
@@ -243,6 +243,37 @@ def answered_in(message: MessageDict) -> list[str]:
     return [*used, *([message["tool_call_id"]] if message["role"] == "tool" else [])]
 
 
+@pytest.mark.parametrize("turn", [openai_turn, anthropic_turn])
+def test_masking_asks_no_model_and_leaves_every_call_with_its_result(turn: Any) -> None:
+    messages = [SYSTEM, TASK, *turn(1), *turn(2), *turn(3)]
+    shorter = asyncio.run(compactor(None, kind="masking", options={"turns": 1}).compact(messages))
+    assert [m["role"] for m in shorter] == [m["role"] for m in messages]
+    assert [m for m in shorter if m["role"] == "assistant"] == [m for m in messages if m["role"] == "assistant"]
+    assert [answered_in(m) for m in shorter] == [answered_in(m) for m in messages]
+    assert str(shorter).count("was left out") == 2
+    assert shorter[-2:] == turn(3)
+    assert ("image" in str(shorter[3])) == (turn is anthropic_turn)  # what is no result stays
+
+
+@examples(100)
+@given(conversations(), st.integers(1, 60), st.sampled_from(["masking", "fifo", "clear_tool_results", "prompted"]))
+def test_no_kind_enlarges_a_conversation(messages: list[MessageDict], budget: int, kind: str) -> None:
+    one = compactor(Writer("a summary that may well be longer than what it stands for"), budget, kind=kind)
+    shorter = asyncio.run(one.compact(messages))
+    sizes = [_Conversation.of(each, one.count).context.size for each in (messages, shorter)]
+    assert shorter == messages or sizes[1] < sizes[0]
+
+
+def test_a_trigger_and_a_kind_are_checked_at_once() -> None:
+    messages = [SYSTEM, TASK, *openai_turn(1), *openai_turn(2)]
+    assert compactor(Writer(), 10_000, trigger="interval:2").should_compact(messages)
+    for wrong in ({"trigger": "sometimes"}, {"kind": "unknown"}, {"options": {"turns": 3}}):
+        with pytest.raises(InputError):
+            compactor(Writer(), **wrong)
+    with pytest.raises(InputError, match="model"):
+        compactor(None)
+
+
 @examples(300)
 @given(conversations(), st.integers(1, 60))
 def test_a_compaction_breaks_no_conversation(messages: list[MessageDict], budget: int) -> None:
@@ -264,7 +295,7 @@ def test_a_compaction_breaks_no_conversation(messages: list[MessageDict], budget
     assert [m for m in shorter if m["role"] in ("system", "developer")] == standing
     last = max(n for n, m in enumerate(messages) if m["role"] == "assistant")
     assert shorter[-len(messages[last:]) :] == messages[last:]  # the last turn, verbatim
-    assert not compactor(model, budget).should_compact(shorter)
+    assert shorter == messages or not compactor(model, budget).should_compact(shorter)  # no gain, no compaction
     assert compacted(shorter, model, budget) == shorter
 
 

@@ -73,6 +73,21 @@ def test_arms_of_one_budget_have_the_same_steps_up_to_the_first_compaction(tmp_p
     assert saved.statement
 
 
+def test_a_shared_start_ends_over_the_budget_whatever_the_configs_trigger(tmp_path: Path) -> None:
+    async def play() -> None:
+        own = config()
+        phase = replace(own, compressor=replace(own.compressor, trigger="phase"))
+        async with open_evaluation(phase, tmp_path / "r.db") as study:
+            await evaluate(study, [replace(FIFO, trigger="budget")], 1)
+
+    asyncio.run(play())
+    with open_run(tmp_path / "r.db") as store:
+        found = [read_trajectory(store, row.unit) for row in trajectories(store, phase="evaluate")]
+    firsts = [each.boundaries[0].pre.size for each in found if each.boundaries]
+    assert firsts
+    assert min(firsts) > 2048
+
+
 class Spliced(UnitCalls):
     """The calls of a unit whose first ones have the random numbers of another."""
 

@@ -260,6 +260,16 @@ class KeepLast:
 """
 
 
+async def test_a_trigger_of_ones_own_is_looked_for_beside_the_config(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def late(moment):\n    return moment.calls > 3\n")
+    settings = parse_config("", tmp_path / "c.toml")
+    own, other = parsed("prompting@mine.py:late", "prompting@./other.py:late")
+    async with open_evaluation(settings, tmp_path / "r.db") as study:
+        assert own.completed(study).trigger == "mine.py:late"
+        with pytest.raises(InputError, match="other"):
+            other.completed(study)
+
+
 async def test_an_arm_of_the_configs_own_kind_has_its_options(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(KEEP_LAST)
     text = '[compressor]\nkind = "mine.py:KeepLast"\noptions = { turns = 3 }\nbudget = 700\n'

@@ -12,6 +12,7 @@ from recompact.simulation.notes import (
     SPECS,
     Event,
     argument_key,
+    events_of,
     is_page,
     read_notes,
     write_call,
@@ -20,6 +21,7 @@ from recompact.simulation.notes import (
     write_signature,
 )
 from recompact.suites.pocket import BY_NAME, PocketSuite, play
+from recompact.values.chat import Message, ToolCall, assistant
 
 SUITE = PocketSuite()
 
@@ -134,3 +136,13 @@ def test_tokens_and_passwords() -> None:
 @given(st.text(max_size=600))
 def test_any_text_can_be_read(text: str) -> None:
     read_notes(text)
+
+
+def test_a_masked_result_is_no_error_and_a_masked_change_was_made() -> None:
+    calls = [
+        ToolCall("1", "call_api", '{"app": "files", "api": "list_files", "arguments": {}}'),
+        ToolCall("2", "call_api", '{"app": "payments", "api": "send_money", "arguments": {"amount": 5}}'),
+    ]
+    line = "[The result of call_api, 900 characters, was left out.]"
+    messages = (assistant("", *calls), *(Message("tool", line, call_id=call.id) for call in calls))
+    assert [(event.name, event.error) for event in events_of(messages)] == [("payments.send_money", "")]

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, strategies as st
 
 from recompact.compressors.fifo import Fifo
-from recompact.compressors.protocol import due
+from recompact.triggers.protocol import Schedule
 from recompact.values.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
 from recompact.values.context import Context, Summary, Turn, render_turn, summary_message
 from recompact.values.tokens import counter
@@ -26,13 +26,13 @@ budgets = st.integers(1, 1500)
 def test_the_trigger_counts_summary_and_turns_but_not_the_prefix(context: Context, budget: int) -> None:
     size = (context.summary.tokens if context.summary else 0) + sum(t.tokens for t in context.turns)
     assert context.size == size
-    assert due(context, budget) == (size > budget and len(context.turns) >= 2)
+    assert Schedule().due(context, budget, 9) == (size > budget and len(context.turns) >= 2)
 
 
 @given(contexts.filter(lambda context: len(context.turns) > 1))
 def test_size_equal_to_the_budget_is_within_it(context: Context) -> None:
-    assert not due(context, context.size)
-    assert due(context, context.size - 1)
+    assert not Schedule().due(context, context.size, 9)
+    assert Schedule().due(context, context.size - 1, 9)
     assert asyncio.run(Fifo().compress(context, context.size)).context == context
     without_oldest = context.size - context.turns[0].tokens
     assert asyncio.run(Fifo().compress(context, without_oldest)).context.turns == context.turns[1:]
@@ -40,7 +40,7 @@ def test_size_equal_to_the_budget_is_within_it(context: Context) -> None:
 
 @given(contexts, budgets)
 def test_fifo_drops_whole_oldest_turns_and_no_more_than_it_must(context: Context, budget: int) -> None:
-    if not due(context, budget):
+    if not Schedule().due(context, budget, 9):
         return
     after = asyncio.run(Fifo().compress(context, budget)).context
     assert after.prefix == context.prefix

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from recompact.compressors.protocol import Compaction, CompressorInputs, leaves_room
+from recompact.compressors.protocol import Compaction, CompressorInputs, has_room
 from recompact.registry import Limit
 from recompact.values.chat import Message
 from recompact.values.context import Context, Turn
 from recompact.values.phases import reports_error
 from recompact.values.tokens import TokenCounter
 
-_MASK = re.compile(r"\[The result of [^\n]{1,200}, [\d,]+ characters, was left out\.\]")
+_BEGINNING = "[The result of "
+_MASK = re.compile(re.escape(_BEGINNING) + r"[^\n]{1,200}, [\d,]+ characters, was left out\.\]")
 
 
 class Masking:
@@ -36,17 +37,13 @@ class Masking:
         self._tools, self._keep_errors = frozenset(tools), keep_errors
 
     async def compress(self, context: Context, budget: int) -> Compaction:
-        kept = min(self._turns, len(context.turns))
-        smaller = self._mask_before(context, kept)
-        while kept > 1 and not leaves_room(smaller, budget):
-            kept -= 1
-            smaller = self._mask_before(smaller, kept)
-        return Compaction(smaller)
-
-    def _mask_before(self, context: Context, kept: int) -> Context:
-        old = context.turns[: len(context.turns) - kept]
-        turns = tuple(mask_results(turn, self._maskable, self._count) for turn in old)
-        return replace(context, turns=(*turns, *context.turns[len(old) :])) if turns != old else context
+        turns, size = list(context.turns), context.size
+        for n, turn in enumerate(context.turns[:-1]):
+            if n >= len(turns) - self._turns and has_room(size, budget):
+                break
+            turns[n] = mask_results(turn, self._maskable, self._count)
+            size += turns[n].tokens - turn.tokens
+        return Compaction(replace(context, turns=tuple(turns)))
 
     def _maskable(self, name: str, result: Message) -> bool:
         return (not self._tools or name in self._tools) and not (self._keep_errors and reports_error(result.content))
@@ -68,7 +65,10 @@ def mask_results(turn: Turn, maskable: Callable[[str, Message], bool], count: To
 
 
 def _mask(result: Message, name: str) -> Message:
-    line = f"[The result of {' '.join(name.split())[:200]}, {len(result.content):,} characters, was left out.]"
-    return (
-        result if len(line) >= len(result.content) or _MASK.fullmatch(result.content) else replace(result, content=line)
-    )
+    line = f"{_BEGINNING}{' '.join(name.split())[:200]}, {len(result.content):,} characters, was left out.]"
+    return result if len(line) >= len(result.content) or is_mask(result.content) else replace(result, content=line)
+
+
+def is_mask(text: str) -> bool:
+    """Whether a result was left out, and only a line stands for it."""
+    return text.startswith(_BEGINNING) and _MASK.fullmatch(text) is not None

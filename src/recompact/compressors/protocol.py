@@ -78,7 +78,7 @@ class InTurn:
 
     async def compress(self, context: Context, budget: int) -> Compaction:
         compaction = await self.first.compress(context, budget)
-        if leaves_room(compaction.context, budget):
+        if has_room(compaction.context.size, budget):
             return compaction
         further = await self.then.compress(compaction.context, budget)
         return replace(
@@ -94,8 +94,8 @@ ROOM = 0.1
 """The share of the budget that a compaction should leave free, so that the next one is not due at once."""
 
 
-def leaves_room(context: Context, budget: int) -> bool:
-    return context.size <= (1 - ROOM) * budget
+def has_room(size: int, budget: int) -> bool:
+    return size <= (1 - ROOM) * budget
 
 
 class CompactionFailed(RecompactError):
@@ -105,15 +105,6 @@ class CompactionFailed(RecompactError):
         super().__init__(text)
         self.usage = usage
         self.notes = notes
-
-
-def due(context: Context, budget: int) -> bool:
-    """The trigger of Eq. 1: |z̄| > B, checked before each agent call.
-
-    The prefix is not counted. A context with nothing but its most recent turn cannot get smaller, however large that
-    turn is, so it is left alone: otherwise one long observation would be compacted forever.
-    """
-    return context.size > budget and len(context.turns) > 1
 
 
 def room_beside_last(context: Context, budget: int) -> int:

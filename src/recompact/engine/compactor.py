@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from recompact.compressors.pinned import Pinned, check_pins
-from recompact.compressors.prompted import Prompted
-from recompact.compressors.protocol import SCOPES, Compressor, CompressorInputs, Scope, due
+from recompact.compressors.protocol import SCOPES, CompressorInputs, CompressorKind, Scope
+from recompact.compressors.registry import compose, compressor_kind, load_compressor
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.limits import Retrying
 from recompact.models.protocol import ChatModel
 from recompact.models.registry import load_model
 from recompact.models.shape import Shaped
-from recompact.values.chat import Message, Role, ToolCall
+from recompact.triggers.protocol import Schedule
+from recompact.triggers.registry import BUDGET, load_trigger
+from recompact.values.chat import Message, Reply, Request, Role, ToolCall
 from recompact.values.context import Context, Summary, Turn, summary_message
 from recompact.values.template import Template, resolve
 from recompact.values.tokens import TokenCounter, counter
@@ -50,15 +52,19 @@ class Compactor:
     `template` is a `Template`, a directory, or "default". `model` is a `ChatModel`, an `Endpoint`, or the id of a model
     at OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither
     system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
-    `pinned` are texts that are still there, word for word, after every compaction; they count in the budget.
+    `pinned` are texts that are still there, word for word, after every compaction; they count in the budget. `kind`,
+    `options` and `trigger` are those of [compressor]; a kind that asks no model does without one (None).
     """
 
     template: Template | Path | str
-    model: ChatModel | Endpoint | str
+    model: ChatModel | Endpoint | str | None
     budget: int
     scope: Scope = "history"
     count: TokenCounter = field(default_factory=counter)
     pinned: Sequence[str] = ()
+    kind: str = "prompted"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    trigger: str = BUDGET
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
@@ -68,36 +74,48 @@ class Compactor:
         check_pins(self.pinned, self.budget, self.count)
         if not isinstance(self.template, Template):
             object.__setattr__(self, "template", resolve(str(self.template), Path.cwd()))
+        if self._kind.uses_template and self.model is None:
+            raise InputError(f"kind {self.kind!r} asks a model for summaries: give one")
+        load_trigger(self.trigger, Path.cwd())
+
+    @property
+    def _kind(self) -> CompressorKind:
+        chosen = load_compressor(self.kind, self.options, Path.cwd())
+        pins = {"texts": tuple(self.pinned), "rules": False, "files": ()}
+        return compose([compressor_kind(Pinned, pins), chosen]) if self.pinned else chosen
+
+    def _due(self, context: Context) -> bool:
+        return Schedule(load_trigger(self.trigger, Path.cwd())).due(context, self.budget, len(context.turns))
 
     def should_compact(self, messages: Sequence[MessageDict]) -> bool:
-        """Whether the conversation is over its budget and has an older part that can be replaced."""
-        return due(_Conversation.of(messages, self.count).context, self.budget)
+        """Whether a compaction is due, and the conversation has an older part that can be replaced."""
+        return self._due(_Conversation.of(messages, self.count).context)
 
     async def compact(self, messages: Sequence[MessageDict]) -> list[MessageDict]:
-        """The messages, with a summary in place of the older part if they are over the budget; otherwise unchanged.
+        """The messages, with their older part replaced if a compaction is due and makes them fewer tokens; otherwise
+        unchanged.
 
         Raises CompactionFailed where the model writes no summary, and a ModelFailure where it does not answer; the
         messages are then as good as before.
         """
         conversation = _Conversation.of(messages, self.count)
-        if not due(conversation.context, self.budget):
+        if not self._due(conversation.context):
             return list(messages)
         assert isinstance(self.template, Template)
         async with self._connect() as model:
-            compressor: Compressor = Prompted(
-                model, self.template, self.count, task=conversation.task, scope=self.scope
-            )
-            if self.pinned:
-                inputs = CompressorInputs(model, self.template, self.count)
-                compressor = Pinned(inputs, compressor, texts=self.pinned, rules=False, files=())
-            compaction = await compressor.compress(conversation.context, self.budget)
-        assert compaction.context.summary is not None
-        pins = [pin.message for pin in compaction.context.pinned]
-        return conversation.with_summary(compaction.context.summary.text, pins)
+            inputs = CompressorInputs(model, self.template, self.count, task=conversation.task, scope=self.scope)
+            compressor = self._kind.build(inputs)
+            if compressor is None:
+                return list(messages)
+            post = (await compressor.compress(conversation.context, self.budget)).context
+        return conversation.with_context(post) if post.size < conversation.context.size else list(messages)
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[ChatModel]:
         """The model. A client of our own lives as long as one compaction, so that no loop has to close it."""
+        if self.model is None:
+            yield _NoModel()
+            return
         if not isinstance(self.model, Endpoint | str):
             yield Shaped(self.model, self.count)
             return
@@ -139,11 +157,47 @@ class _Conversation:
         """What the user said before the first answer."""
         return "\n\n".join(message.content for message in self.context.prefix if message.role == "user")
 
-    def with_summary(self, text: str, pins: Sequence[Message] = ()) -> list[MessageDict]:
-        """The prefix, the summary, pins and the last turn. System messages among the older turns stay, in order."""
-        standing = [m for group in self.groups[:-1] for m in group if _ROLES.get(_fields(m)["role"]) == "system"]
-        added = [{"role": each.role, "content": each.content} for each in (summary_message(text), *pins)]
-        return [*self.prefix, *standing, *added, *self.groups[-1]]
+    def with_context(self, post: Context) -> list[MessageDict]:
+        """The messages of a smaller context: the prefix, the summary, pins, and the turns that are left. System
+        messages among the dropped turns stay, in order."""
+        dropped = len(self.groups) - len(post.turns)
+        standing = [m for group in self.groups[:dropped] for m in group if _ROLES.get(_fields(m)["role"]) == "system"]
+        summary = [summary_message(post.summary.text)] if post.summary else []
+        added = [{"role": m.role, "content": m.content} for m in (*summary, *(pin.message for pin in post.pinned))]
+        kept: list[MessageDict] = []
+        for group, old, new in zip(self.groups[dropped:], self.context.turns[dropped:], post.turns, strict=True):
+            kept += group if new == old else _with_results(group, old, new)
+        return [*self.prefix, *standing, *added, *kept]
+
+
+@dataclass(frozen=True)
+class _NoModel:
+    """Where a kind of compressor asks none."""
+
+    name = "no model"
+
+    async def reply(self, request: Request) -> Reply:
+        raise InputError("this kind of compressor asks a model: give the Compactor one")
+
+
+def _with_result(block: Mapping[str, Any], changed: Mapping[str, str]) -> Mapping[str, Any]:
+    answer = str(block.get("tool_use_id"))
+    return {**block, "content": changed[answer]} if answer in changed else block
+
+
+def _with_results(group: Sequence[MessageDict], old: Turn, new: Turn) -> list[MessageDict]:
+    """A turn's messages with other texts in place of some results."""
+    changed = {now.call_id: now.content for was, now in zip(old.results, new.results, strict=True) if was != now}
+    messages: list[MessageDict] = []
+    for message in map(_fields, group):
+        blocks = message.get("content")
+        if message.get("role") in ("tool", "function"):
+            answer = str(message.get("tool_call_id") or message.get("name") or "")
+            message = {**message, "content": changed[answer]} if answer in changed else message
+        elif any(str(block.get("tool_use_id")) in changed for block in _items(blocks)):
+            message = {**message, "content": [_with_result(block, changed) for block in _items(blocks)]}
+        messages.append(message)
+    return messages
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from recompact.agents.client import InProcessClient
 from recompact.agents.conversation import Conversation
@@ -57,6 +57,9 @@ def gateway(
     template: Template | Path | str = "default",
     compressor: ChatModel | Endpoint | str | None = None,
     scope: Scope = "history",
+    kind: str = "prompted",
+    options: Mapping[str, Any] | None = None,
+    trigger: str = "budget",
     counter: Literal["o200k", "cl100k", "characters"] = "o200k",
     run: Path | str | None = None,
     step_limit: int = 1000,
@@ -65,8 +68,9 @@ def gateway(
 
     `model` is a `ChatModel`, an `Endpoint`, or the id of a model at OPENAI_BASE_URL (or OpenAI itself) with the key in
     OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is a `Template`, a
-    directory, or "default". With a `run`, a file, everything is recorded there, and a loop that is started again gets
-    the same answers as before, at no cost. `step_limit` is for one conversation.
+    directory, or "default". `kind`, `options` and `trigger` are those of [compressor]. With a `run`, a file, everything
+    is recorded there, and a loop that is started again gets the same answers as before, at no cost. `step_limit` is for
+    one conversation.
     """
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         raise InputError(f"budget {budget!r} is not a number of tokens: give a whole number from 1 on")
@@ -75,7 +79,9 @@ def gateway(
         suite=SuiteConfig(use=NAME),
         models={name: _settings_of(each) for name, each in models.items()},
         agent=AgentConfig(model="agent"),
-        compressor=CompressorConfig(model="compressor", budget=budget, scope=scope),
+        compressor=CompressorConfig(
+            model="compressor", budget=budget, scope=scope, kind=kind, options=dict(options or {}), trigger=trigger
+        ),
         run=RunConfig(step_limit=step_limit, counter=counter),
     )
     ready = {name: each for name, each in models.items() if not isinstance(each, Endpoint | str)}

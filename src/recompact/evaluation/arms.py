@@ -29,7 +29,7 @@ PROMPTING = "prompting"
 """The arm with the config's own template."""
 
 _ARM = re.compile(
-    r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(@(?P<trigger>[A-Za-z][^@=]*))?(=(?P<place>.+))?", re.DOTALL
+    r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(@(?P<trigger>[^\d@=][^@=]*))?(=(?P<place>.+))?", re.DOTALL
 )
 
 
@@ -106,6 +106,8 @@ class Arm:
         if not self.compresses:
             return self
         settings = study.config.compressor
+        if self.trigger is not None:
+            load_trigger(self.trigger, study.config.directory)  # now, and not in the middle of the first episode
         arm = replace(self, budget=self.budget or settings.budget)
         if arm.trigger is None and settings.trigger != BUDGET:
             arm = replace(arm, trigger=settings.trigger)
@@ -187,8 +189,6 @@ def _parse_arm(
             raise InputError(f"--arm {text}: nothing is compressed in 'none', so it has no budget: write --arm none")
         return [Arm(NONE, NONE)]
     trigger = parsed["trigger"]
-    if trigger is not None:
-        load_trigger(trigger)
     ending = f"@{trigger}" if trigger else ""
     swept = (int(parsed["budget"]),) if parsed["budget"] else budgets
     named = [(f"{name}@{budget}{ending}", budget) for budget in swept] or [(f"{name}{ending}", settings.budget)]

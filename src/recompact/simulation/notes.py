@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from recompact.compressors.masking import is_mask
 from recompact.suites.pocket import APPS, CATALOGUE, TOKEN, Spec
 from recompact.suites.pocket.hooks import named_apis
 from recompact.suites.pocket.spec import PAGE_SIZE
@@ -101,6 +102,9 @@ def _event(call: str, content: str) -> Event | None:
         app, api = str(asked["app"]), str(asked["api"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    if is_mask(content):  # a change was made all the same; what a call read is gone
+        event = Event(app, api, arguments, None)
+        return event if event.changes else None
     try:
         result = json.loads(content)
     except ValueError:

@@ -53,7 +53,8 @@ class Schedule:
     def due(self, context: Context, budget: int, calls: int, last: int | None = None) -> bool:
         """Whether to compact now. `last` is how many calls there were at the last compaction.
 
-        A context with nothing but its most recent turn cannot get smaller.
+        A context with nothing but its most recent turn cannot get smaller, however large that turn is, so it is left
+        alone: otherwise one long observation would be compacted forever.
         """
         if len(context.turns) <= 1 or (last is not None and calls - last < self.min_calls):
             return False

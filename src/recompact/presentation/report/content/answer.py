@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.arms import PROMPTING, built_in_arms
+from recompact.evaluation.arms import PROMPTED, PROMPTING, built_in_arms
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import (
     Comparison,
@@ -68,8 +68,13 @@ def compacting_arms(evaluation: Evaluation) -> tuple[ArmRuns, ...]:
 
 
 def adapted_arms(evaluation: Evaluation) -> list[tuple[ArmRuns, ArmRuns]]:
-    """The arms with a template of their own, each with the prompting arm that it is measured against."""
-    return [(arm, other) for arm, other in references(evaluation) if arm.base not in built_in_arms()]
+    """The arms with a template of their own, each with the prompting arm that it is measured against. Another strategy
+    or another trigger is no other template."""
+    return [
+        (arm, other)
+        for arm, other in references(evaluation)
+        if arm.name.partition("@")[0] not in built_in_arms() and arm.settings.get("kind", PROMPTED) == PROMPTED
+    ]
 
 
 def compare_pairs(
