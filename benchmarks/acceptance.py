@@ -15,8 +15,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from arena import FIFO, NONE, SUITE, Arm, Outcome, play
-from recompact.simulation.parameters import Traits
-from recompact.simulation.prior import World, draw_world
+from recompact.simulation.parameters import Traits, World, draw_world
 from recompact.values.tables import Number, Table, columns
 from recompact.values.template import default_template
 

@@ -24,9 +24,9 @@ from typing import Any, cast
 
 import recompact
 from arena import FIFO, NONE, Arm, accuracy, play
-from recompact.adaptation.absolutes import without_absolutes
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.fact_clauses import CLAUSES, ORDERS, SPARING, Form, with_clauses
+from recompact.adaptation.facts import CLAUSES, ORDERS, SPARING, Form, with_clauses
+from recompact.adaptation.placement import without_absolutes
 from recompact.adaptation.registry import load_method
 from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import open_study
@@ -38,7 +38,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
-from recompact.simulation.prior import draw_world
+from recompact.simulation.parameters import draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL
 from recompact.values.chat import sha256

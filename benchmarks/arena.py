@@ -22,8 +22,7 @@ from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
 from recompact.simulation.agent import SimulatedAgent, act
 from recompact.simulation.compressor import SimulatedCompressor, draft_summary
-from recompact.simulation.parameters import Habits, Traits
-from recompact.simulation.prior import World
+from recompact.simulation.parameters import Habits, Traits, World
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.context import Context

@@ -23,9 +23,9 @@ from statistics import fmean
 from acceptance import DEVELOPMENT
 from adaptations import Plan, prepare
 from arena import COUNT, STEP_LIMIT, SUITE, Player
+from recompact.adaptation.adapt import inputs_of
 from recompact.adaptation.cause_kinds import form_kinds
 from recompact.adaptation.clause_reasons import kinds_named
-from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.attribution.bisection.bisect import suspects_in
 from recompact.attribution.bisection.pieces import (
@@ -47,7 +47,7 @@ from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
-from recompact.simulation.prior import draw_world
+from recompact.simulation.parameters import draw_world
 from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.tables import Number, Table, columns, render
 from recompact.values.trajectory import Boundary

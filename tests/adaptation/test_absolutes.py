@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recompact.adaptation.absolutes import without_absolutes
 from recompact.adaptation.causes import SOFTENED, UNTESTED, KindOfCause, prior_candidates
-from recompact.adaptation.fact_clauses import SPARING
+from recompact.adaptation.facts import SPARING
 from recompact.adaptation.lock import broken_rules
+from recompact.adaptation.placement import without_absolutes
 from recompact.attribution.bisection.cause import Cause, Draws
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template

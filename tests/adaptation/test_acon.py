@@ -9,9 +9,8 @@ import pytest
 from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
 from sentences import numbers_in
 
-from recompact.adaptation.acon_feedback import BASELINE, PROMPT, contrast
-from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.inputs import inputs_of
+from recompact.adaptation.acon_evidence import BASELINE, FEEDBACK, contrast
+from recompact.adaptation.adapt import Adaptation, adapt, inputs_of
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import load_method
 from recompact.engine.collection import collect
@@ -126,7 +125,7 @@ def test_the_contrast_set_is_that_of_acon(tmp_path: Path) -> None:
 
 def test_the_feedback_asks_for_what_acon_asks_for() -> None:
     for word in ("guardrails", "verification", "loop", "timeline", "wasted", "reliability", "remedies"):
-        assert word in PROMPT
+        assert word in FEEDBACK
 
 
 def only(*tasks: str) -> str:

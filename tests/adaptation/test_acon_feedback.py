@@ -13,7 +13,7 @@ from fakes import Scripted
 from schemas import strict_fields
 from sentences import numbers_in
 
-from recompact.adaptation.acon_feedback import (
+from recompact.adaptation.acon_evidence import (
     BASELINE,
     CATEGORIES,
     Contrast,

@@ -12,15 +12,15 @@ from fakes import Scripted
 from schemas import strict_fields
 from sentences import numbers_in
 
-from recompact.adaptation.acon_rewriting import FREE, LOCKED, Assignment, rewrite, sample_entries
-from recompact.adaptation.acon_shortening import (
+from recompact.adaptation.acon import FREE, LOCKED, Assignment, rewrite, sample_entries
+from recompact.adaptation.acon_evidence import (
     Analysis,
     CompactionText,
     Needed,
     Spare,
     analyse,
     compactions,
-    introduction,
+    length_introduction,
 )
 from recompact.adaptation.excerpts import in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.optimizer import Optimizer
@@ -286,6 +286,6 @@ def test_an_analysis_that_names_nothing_is_refused_and_its_reduced_form_has_no_q
 
 
 def test_the_introduction_says_how_long_summaries_are_on_average() -> None:
-    text = introduction([Analysis("a#1", 100), Analysis("a#2", 201)])
+    text = length_introduction([Analysis("a#1", 100), Analysis("a#2", 201)])
     assert "150" in numbers_in(text)
     assert "{entries}" in text

@@ -12,10 +12,17 @@ from method_support import method_inputs
 from sentences import numbers_in
 
 from recompact.adaptation import acon
-from recompact.adaptation.acon import GOOD, SAMPLES, acon_ut, acon_ut_locked, acon_utco
-from recompact.adaptation.acon_feedback import Contrast, Feedback, RunPair
-from recompact.adaptation.acon_rewriting import Assignment
-from recompact.adaptation.acon_shortening import AIM, Analysis, CompactionText, Needed, Spare
+from recompact.adaptation.acon import GOOD, SAMPLES, Assignment, acon_ut, acon_ut_locked, acon_utco
+from recompact.adaptation.acon_evidence import (
+    SHORTER,
+    Analysis,
+    CompactionText,
+    Contrast,
+    Feedback,
+    Needed,
+    RunPair,
+    Spare,
+)
 from recompact.adaptation.method import Episode
 from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
@@ -91,7 +98,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
     monkeypatch.setattr(
         acon, "run_pair", lambda task, alone, with_it, budget, count: RunPair(task.id, f"{alone} {with_it} tok-9042", 3)
     )
-    monkeypatch.setattr("recompact.adaptation.acon_shortening.compactions", compactions)
+    monkeypatch.setattr(acon, "compactions", compactions)
     monkeypatch.setattr(acon, "answers", answers)
     monkeypatch.setattr(acon, "rewrite", rewrite)
     monkeypatch.setattr(acon, "draw_candidates", draw_candidates)
@@ -202,7 +209,7 @@ def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert assignment.template == BETTER
     assert assignment.entries == {name: analysis.reduced() for name, analysis in ANALYSES.items()}
     assert "200" in numbers_in(assignment.introduction)
-    assert assignment.aim == AIM
+    assert assignment.aim == SHORTER
 
 
 def test_utco_starts_from_the_original_where_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,21 +11,30 @@ import pytest
 from acon_support import study_run
 from sentences import numbers_in
 
-from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
-from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
-from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, introduction
+from recompact.adaptation.acon import Assignment, rewrite, sample_entries
+from recompact.adaptation.acon_evidence import (
+    FEEDBACK,
+    SHORTER,
+    Analysis,
+    RunPair,
+    Spare,
+    analyse,
+    compactions,
+    give_feedback,
+    length_introduction,
+    run_pair,
+)
 from recompact.adaptation.excerpts import in_segments, segments, shown_turns, summaries, without_middle
-from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import instances_in
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.engine.collection import collect
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.simulation.clauses import write_clause
-from recompact.simulation.guidance import read_guidance
+from recompact.simulation.guidance import orders_in, read_guidance
 from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.simulation.optimizer_acon import compare, rewrite as simulated_rewriting, shorten
-from recompact.simulation.orders import orders_in
+from recompact.simulation.optimizer_baselines import compare, rewrite as simulated_rewriting, shorten
 from recompact.simulation.parameters import Judgement
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Reply, Request, Usage, assistant
@@ -164,7 +173,9 @@ def test_only_the_sample_and_only_its_lessons_reach_the_optimizer() -> None:
         assert "remedy of a" not in prompt
         assert template.first in prompt
         assert ("Every heading stays" in prompt) == locked
-    shorter = Assignment(template, entries, introduction([Analysis("x#1", 1000), Analysis("x#2", 2000)]), AIM)
+    shorter = Assignment(
+        template, entries, length_introduction([Analysis("x#1", 1000), Analysis("x#2", 2000)]), SHORTER
+    )
     model = Scripted(answer)
     asyncio.run(rewrite(Optimizer(model), "c", shorter, ["a"]))
     assert "1500" in numbers_in(model.requests[0].messages[-1].content)
@@ -199,7 +210,7 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
 
 def test_simulated_feedback_is_about_all_summaries_and_may_steer_the_agent(compacted: Trajectory) -> None:
     pair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
-    prompt = PROMPT.format(evidence=pair.text, categories="…")
+    prompt = FEEDBACK.format(evidence=pair.text, categories="…")
     answers = [compare(prompt, Random(seed), Judgement()) for seed in range(200)]
     kinds = {finding["kind"] for answer in answers for finding in answer["findings"]}
     assert len(kinds) > 1

@@ -10,7 +10,7 @@ from sentences import numbers_in
 from recompact.adaptation.cause_kinds import Trials, kinds_of
 from recompact.adaptation.cause_wording import check_clause
 from recompact.adaptation.causes import KindOfCause, Settings, candidates_from, weigh_kinds
-from recompact.adaptation.fact_clauses import CLAUSES
+from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.missing_facts import KINDS, Kind
 from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
 from recompact.values.chat import Message, ToolCall, system, user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recompact.adaptation.citations import CitableLines, citable_lines
+from recompact.adaptation.evidence import CitableLines, citable_lines
 
 PROMPT = """\
 An introduction with S1 in it.

@@ -15,9 +15,9 @@ from sentences import numbers_in
 
 from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
 from recompact.adaptation.evidence import EvidenceText
+from recompact.adaptation.method import without_usable
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import count_evidence
-from recompact.adaptation.questions import without_usable
 from recompact.audit import diagnosis as observed_diagnosis
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Reply, Request, Usage, assistant

@@ -20,7 +20,7 @@ from recompact.adaptation.evidence import (
     shared_prefix,
 )
 from recompact.adaptation.excerpts import Excerpt
-from recompact.adaptation.pair_controls import swap_arms
+from recompact.adaptation.pair import swap_arms
 from recompact.attribution.boundary_view import BoundaryView, Continuation
 from recompact.attribution.divergence import actions_of, repeated_actions
 from recompact.attribution.effects import effect_of

@@ -15,10 +15,17 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import nothing_retained
-from recompact.adaptation.fact_clauses import ALL_CLAUSES, CLAUSES, clause_of, section_of, with_clauses
-from recompact.adaptation.facts import candidates_from, missing_kinds, sizes
-from recompact.adaptation.instances import instances_in
-from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.facts import (
+    ALL_CLAUSES,
+    CLAUSES,
+    candidates_from,
+    clause_of,
+    missing_kinds,
+    section_of,
+    sizes,
+    with_clauses,
+)
+from recompact.adaptation.lock import broken_rules, instances_in, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, kind_of, missing_facts
 from recompact.attribution.boundary_view import BoundaryView, Continuation
 from recompact.attribution.divergence import actions_of

@@ -14,8 +14,7 @@ from method_support import method_inputs
 from sentences import numbers_in
 
 from recompact.adaptation import facts
-from recompact.adaptation.fact_clauses import ENTRIES
-from recompact.adaptation.facts import FACTS, FACTS_ENTRIES, OUTCOME
+from recompact.adaptation.facts import ENTRIES, FACTS, FACTS_ENTRIES, OUTCOME
 from recompact.adaptation.method import Method
 from recompact.adaptation.missing_facts import MissingFacts
 from recompact.engine.config import AdaptConfig

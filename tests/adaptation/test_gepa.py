@@ -14,10 +14,9 @@ from acon_support import CONFIG, Killed, Killing, study_run
 from commands import recompact
 
 from recompact.adaptation import gepa_bridge
-from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.adapt import Adaptation, adapt, inputs_of
 from recompact.adaptation.gepa_bridge import Bridge, Stopped
 from recompact.adaptation.gepa_search import PHASE, REFLECTION
-from recompact.adaptation.inputs import inputs_of
 from recompact.adaptation.lock import broken_rules
 from recompact.attribution.halving import rollouts
 from recompact.engine.collection import collect

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.adaptation.instances import instances_in, names
-from recompact.adaptation.lock import broken_rules
+from recompact.adaptation.lock import broken_rules, instances_in, names
 from recompact.values.template import Template, default_template
 
 TEMPLATE = default_template()

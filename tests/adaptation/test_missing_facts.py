@@ -10,17 +10,20 @@ from typing import Any, cast
 import pytest
 from sentences import numbers_in
 
-from recompact.adaptation.fact_clauses import (
+from recompact.adaptation.facts import (
     CLAUSES,
     ENTRIES,
     ORDERS,
     UNALTERED,
     Form,
+    candidates_from,
     clause_of,
+    missing_kinds,
+    reasons,
     section_of,
+    sizes,
     with_clauses,
 )
-from recompact.adaptation.facts import candidates_from, missing_kinds, reasons, sizes
 from recompact.adaptation.missing_facts import (
     KINDS,
     LONGEST,

@@ -14,8 +14,7 @@ from run_files import select_rows
 
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.evidence import EvidenceText, gather, shared_prefix
-from recompact.adaptation.instances import instances_in
-from recompact.adaptation.lock import broken_rules
+from recompact.adaptation.lock import broken_rules, instances_in
 from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks

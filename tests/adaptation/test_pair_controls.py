@@ -11,8 +11,7 @@ from shared_runs import verified_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather, retained_evidence
-from recompact.adaptation.pair import DIAGNOSIS
-from recompact.adaptation.pair_controls import random_boundaries, swap_arms, swapped_arms
+from recompact.adaptation.pair import DIAGNOSIS, random_boundaries, swap_arms, swapped_arms
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.posterior import PAPER
 from recompact.engine.store.adaptations import read_adaptations

@@ -13,13 +13,20 @@ import pytest
 from method_support import method_inputs
 from sentences import numbers_in
 
-from recompact.adaptation import adapt as adapting, pair, pair_controls
+from recompact.adaptation import adapt as adapting, pair
 from recompact.adaptation.adapt import STAGES, adapt, verifying
 from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.method import Method
-from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
-from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
+from recompact.adaptation.pair import (
+    PAIR,
+    PAIR_RANDOM,
+    PAIR_SWAPPED,
+    count_evidence,
+    propose_from,
+    random_boundaries,
+    reasons,
+)
 from recompact.adaptation.registry import load_method, method_in, method_of
 from recompact.engine.config import ConfigError
 from recompact.engine.config_parser import parse_config
@@ -169,8 +176,8 @@ def test_boundaries_are_drawn_by_lot_among_those_that_have_an_effect(monkeypatch
             examined=[each for each in every if each.effect], retained=[each for each in every if each.retained]
         )
 
-    monkeypatch.setattr(pair_controls, "read_verdicts", verification)
-    monkeypatch.setattr(pair_controls, "boundary_view", lambda store, verdict: verdict)
+    monkeypatch.setattr(pair, "read_verdicts", verification)
+    monkeypatch.setattr(pair, "boundary_view", lambda store, verdict: verdict)
 
     def drawn(seed: int) -> list[Any]:
         store = SimpleNamespace(metadata=SimpleNamespace(seed=seed))

@@ -14,9 +14,8 @@ import pytest
 from method_support import method_inputs
 from sentences import numbers_in
 
-from recompact.adaptation.method import MethodInputs
+from recompact.adaptation.method import MethodInputs, Question, answers, draw_candidates, without_usable
 from recompact.adaptation.optimizer import Optimizer, optimizer_of
-from recompact.adaptation.questions import Question, answers, draw_candidates, without_usable
 from recompact.engine.config import AdaptConfig, OptimizerConfig
 from recompact.engine.execution.scheduler import Unit
 from recompact.engine.study import Study

@@ -13,11 +13,9 @@ import pytest
 from acon_support import Changed, edited, refusal, study_run
 from shared_runs import verified_run
 
-from recompact.adaptation.adapt import adapt
+from recompact.adaptation.adapt import adapt, inputs_of
 from recompact.adaptation.evidence import gather
-from recompact.adaptation.inputs import inputs_of
-from recompact.adaptation.instances import instances_in, names
-from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.lock import broken_rules, instances_in, names, unusable
 from recompact.adaptation.optimizer import SAME, read_json
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.registry import load_method

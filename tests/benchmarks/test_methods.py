@@ -10,7 +10,7 @@ import pytest
 import adaptations
 from adaptations import METHODS, Plan, Trial, all_clauses, trials
 from methods import arms_table, distance_table, paired_difference, recovered_share, summary
-from recompact.adaptation.fact_clauses import CLAUSES
+from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import METHODS as REGISTERED
 from recompact.values.candidate import ORIGINAL

@@ -28,8 +28,7 @@ from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.simulation.guidance import read_guidance
-from recompact.simulation.parameters import KINDS
-from recompact.simulation.prior import World, draw_world
+from recompact.simulation.parameters import KINDS, World, draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import ORIGINAL as ORIGINAL_NAME
 from recompact.values.chat import Reply, Request

@@ -5,7 +5,7 @@ Where one of them is changed on purpose, runs that were begun before cannot be c
 
 from __future__ import annotations
 
-from recompact.adaptation.acon_rewriting import sample_entries
+from recompact.adaptation.acon import sample_entries
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.records import further_unit
 from recompact.engine.collection import unit_of as collected_unit

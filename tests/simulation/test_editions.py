@@ -21,16 +21,21 @@ from recompact.models.endpoint import Endpoint
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
 from recompact.models.registry import load_model
-from recompact.simulation import details
 from recompact.simulation.agent import BY_SUMMARY, SimulatedAgent, act
 from recompact.simulation.compressor import SimulatedCompressor, chance, draft_summary
-from recompact.simulation.guidance import read_guidance
+from recompact.simulation.guidance import orders_in, read_guidance
 from recompact.simulation.judgement import suspects
+from recompact.simulation.layout import (
+    detail_of_change,
+    detail_of_conditions,
+    detail_of_error,
+    detail_of_login,
+    detail_of_open_work,
+    detail_of_signature,
+)
 from recompact.simulation.notes import SPECS, Event
 from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.simulation.orders import orders_in
-from recompact.simulation.parameters import KINDS, Habits, Traits
-from recompact.simulation.prior import Between, Prior, draw_world, world_of
+from recompact.simulation.parameters import KINDS, Between, Habits, Prior, Traits, draw_world, world_of
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Decoding, Message, Reply, Request, sha256, user
 from recompact.values.context import Context, Summary
@@ -199,9 +204,9 @@ def test_details_tell_the_agent_to_do_nothing() -> None:
     event = Event(
         "payments", "send_money", json.dumps({"email": "a@b.example", "amount": 3}), {"id": "t1000"}, "refused"
     )
-    texts = [details.of_signature(spec) for spec in SPECS.values()]
-    texts += [details.of_change(event), details.of_error(event), details.of_login(event)]
-    texts += [details.of_conditions(task.text) + details.of_open_work(task.text) for task in TASKS.values()]
+    texts = [detail_of_signature(spec) for spec in SPECS.values()]
+    texts += [detail_of_change(event), detail_of_error(event), detail_of_login(event)]
+    texts += [detail_of_conditions(task.text) + detail_of_open_work(task.text) for task in TASKS.values()]
     assert not [line for text in texts for line in text.splitlines() if orders_in(line)]
 
 

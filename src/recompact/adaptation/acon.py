@@ -6,25 +6,148 @@ section lock; UTCO continues from UT's winner and makes summaries shorter. The p
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
-from recompact.adaptation import acon_shortening as shortening
-from recompact.adaptation.acon_feedback import BASELINE, Feedback, RunPair, contrast, give_feedback, run_pair
-from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
-from recompact.adaptation.acon_shortening import Analysis, CompactionText, analyse
-from recompact.adaptation.instances import instances_in
-from recompact.adaptation.method import Episode, Method, MethodInputs
-from recompact.adaptation.optimizer import Optimizer
-from recompact.adaptation.questions import Question, answers, draw_candidates, without_usable
+from recompact.adaptation.acon_evidence import (
+    BASELINE,
+    SHORTER,
+    Analysis,
+    CompactionText,
+    Feedback,
+    RunPair,
+    analyse,
+    compactions,
+    contrast,
+    give_feedback,
+    length_introduction,
+    read_list,
+    run_pair,
+)
+from recompact.adaptation.lock import PARTS, broken_rules, instances_in, lost_placeholders, unusable
+from recompact.adaptation.method import (
+    Episode,
+    Method,
+    MethodInputs,
+    Question,
+    answers,
+    draw_candidates,
+    without_usable,
+)
+from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.revision import revision_schema, whole_part
 from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
-from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
+from recompact.models.journal import seed_of
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
+from recompact.values.template import Template
+
+FROM_FEEDBACK = """\
+An agent works with a history that a compressor summarizes now and then. The prompt of that compressor is to become
+better. Runs that failed with compaction were compared with runs that kept the whole history; here is what was found,
+one JSON object a line.
+
+<feedback>
+{entries}
+</feedback>
+"""
+WORK = """\
+This is the prompt, in two parts: one for the first summary, one for later ones.
+
+<first>
+{first}
+</first>
+<update>
+{update}
+</update>
+
+{aim}
+{freedom}
+- Every placeholder in double braces stays, each as often as now.
+- What you write serves all tasks of this family, also those that you have not seen.
+- List the clauses that are new, each with the section that it stands in and the entries that it goes back to.
+
+Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "entries": […]}}, …], "first": …, "update": …}},
+where first and update are the two parts, each in full, with your clauses in their places."""
+
+UTILITY = """\
+Rewrite both parts so that runs like these succeed. Take up the remedies that would have helped most often, and put them
+as concrete rules."""
+FREE = """\
+- You may rewrite the prompt as a whole: its wording, its headings, their order, what it asks for under them."""
+LOCKED = """\
+- Every heading stays, in its words, level and order, and so does every tag; lists keep their form, such as "- [x]" or
+  "1.". Only the guidance between them may change.
+- Name nothing that belongs to one task: no name, id, date or amount."""
+
+SCHEMA = revision_schema("rewriting", "entries")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a candidate is made from: the template, named entries, and the words that introduce them and the aim."""
+
+    template: Template
+    entries: Mapping[str, Mapping[str, Any]]
+    introduction: str = FROM_FEEDBACK
+    aim: str = UTILITY
+    locked: bool = False
+    instances: frozenset[str] = frozenset()
+
+
+def sample_entries(names: Sequence[str], count: int, candidate: str, seed: int) -> tuple[str, ...]:
+    """`count` entries at random, or all; in their own order, so that all means the same for every candidate.
+
+    >>> sample_entries(["a", "b", "c"], 30, "acon-ut-1", 0)
+    ('a', 'b', 'c')
+    """
+    rng = Random(seed_of(f"sample/{candidate}", 0, seed))
+    return tuple(names[n] for n in sorted(rng.sample(range(len(names)), min(count, len(names)))))
+
+
+async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Sequence[str]) -> Candidate:
+    """One candidate from the chosen entries."""
+    entries = "\n".join(json.dumps(given.entries[entry], ensure_ascii=False) for entry in chosen)
+    introduction = given.introduction.format(entries=entries)
+    freedom = LOCKED if given.locked else FREE
+    original = given.template
+    work = WORK.format(first=original.first, update=original.update, aim=given.aim, freedom=freedom)
+
+    def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
+        revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
+        clauses = tuple(_clause(entry, chosen) for entry in read_list(value, "rules"))
+        if revised == original:
+            raise ValueError("nothing was changed")
+        if broken := _broken(given, revised):
+            raise ValueError("; ".join(broken[:5]))
+        return revised, clauses
+
+    answer = await ask(optimizer, f"{introduction}\n{work}", SCHEMA, check)
+    template, clauses = answer.value or (None, ())
+    return Candidate(name, template, clauses, answer.objections)
+
+
+def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
+    if given.locked:
+        return (*unusable(revised), *broken_rules(given.template, revised, given.instances))
+    lost = [problem for part in PARTS for problem in lost_placeholders(part, given.template, revised)]
+    return (*unusable(revised), *lost)
+
+
+def _clause(entry: Any, chosen: Sequence[str]) -> Clause:
+    """A clause as it is reported. ACON does not ask for grounds, so there may be none, but none may be made up."""
+    cited = tuple(str(one) for one in read_list(entry, "entries"))
+    if unknown := [one for one in cited if one not in chosen]:
+        raise ValueError(f"the clause {str(entry['clause'])[:60]!r} cites {unknown}, which was not given")
+    return Clause(str(entry["clause"]), str(entry["section"]), cited)
+
 
 COMPRESS = "compress"  # the phase of the training runs under UT's winner
 SAMPLES = 30  # feedback entries that one candidate sees
@@ -101,19 +224,19 @@ async def _co(inputs: MethodInputs, phase: str, samples: int) -> Proposal:
     under = inputs.template.hash[:16]
     if phase != COLLECT:
         await _run_training(inputs, phase, f"{phase}/{under}")
-    compactions = _successes(inputs, phase, under)
-    if not compactions:
+    texts = _successes(inputs, phase, under)
+    if not texts:
         statement = (
             "No training task was done with compaction under the template to start from, so nothing can be shortened."
         )
         return _nothing("acon-utco", statement)
-    analyses = await _analyses(inputs, compactions, under)
+    analyses = await _analyses(inputs, texts, under)
     usable = {name: analysis.reduced() for name, analysis in analyses.items() if analysis.remove or analysis.keep}
     if not usable:
         statement = "The optimizer gave no usable analysis of any compaction."
         return replace(_nothing("acon-utco", statement), unusable=True)
-    introduction = shortening.introduction([analyses[name] for name in usable])
-    assignment = Assignment(inputs.template, usable, introduction, shortening.AIM)
+    introduction = length_introduction([analyses[name] for name in usable])
+    assignment = Assignment(inputs.template, usable, introduction, SHORTER)
     return await _draw(inputs, "acon-utco", assignment, samples, f"{under}/")
 
 
@@ -161,7 +284,7 @@ def _successes(inputs: MethodInputs, phase: str, under: str) -> dict[str, Compac
         if rows and rows[0].compactions and (rows[0].success or GOOD <= rows[0].value < 1):
             trajectory = read_trajectory(inputs.records, unit)
             budget = inputs.settings.evidence_tokens
-            texts |= {text.name: text for text in shortening.compactions(task, trajectory, budget, inputs.count)}
+            texts |= {text.name: text for text in compactions(task, trajectory, budget, inputs.count)}
     return texts
 
 

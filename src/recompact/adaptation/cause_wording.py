@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.adaptation.excerpts import head_and_tail
-from recompact.adaptation.instances import names
-from recompact.adaptation.method import MethodInputs
+from recompact.adaptation.lock import names
+from recompact.adaptation.method import MethodInputs, Question, answers
 from recompact.adaptation.missing_facts import NOUNS, Kind
 from recompact.adaptation.optimizer import Optimizer, ask
-from recompact.adaptation.questions import Question, answers
 from recompact.attribution.bisection.cause import Cause
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store

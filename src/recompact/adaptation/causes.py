@@ -18,17 +18,16 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from recompact.adaptation.absolutes import without_absolutes
 from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds
 from recompact.adaptation.cause_wording import word_clauses
 from recompact.adaptation.clause_reasons import kinds_named
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
-from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
-from recompact.adaptation.instances import instances_in
-from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.facts import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
+from recompact.adaptation.lock import broken_rules, instances_in, unusable
 from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import KINDS, Kind
 from recompact.adaptation.pair import diagnose_boundaries
+from recompact.adaptation.placement import without_absolutes
 from recompact.attribution.bisection.bisect import PHASE
 from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_causes
 from recompact.attribution.bisection.pieces import dropped_pieces

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from recompact.adaptation.evidence import shared_prefix
 from recompact.adaptation.excerpts import LONG, block, head_and_tail, in_segments
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
-from recompact.adaptation.instances import instances_in
-from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.lock import broken_rules, instances_in, unusable
 from recompact.adaptation.method import Episode, Method, MethodInputs
 from recompact.adaptation.optimizer import ask
 from recompact.adaptation.revision import whole_part

@@ -1,15 +1,17 @@
 """What a method is, and what it gets: evidence in, candidates out.
 
 A method never sees the study: neither its models nor its executor. What it wants to have done (the optimizer asked,
-tasks run, candidates compared) it asks of its inputs, so that everything is journaled, limited and counted.
+tasks run, candidates compared) it asks of its inputs, so that everything is journaled, limited and counted. A question
+to the optimizer is answered once and read from the run afterwards. Where a whole kind of question got no usable answer,
+the next command asks again, under new names and so with new seeds; what was answered before stays on record.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from recompact.adaptation.evidence import retained_evidence
 from recompact.adaptation.optimizer import Optimizer
@@ -27,6 +29,7 @@ from recompact.values.chat import Request, canonical, user
 from recompact.values.outcome import BoundaryId
 from recompact.values.progress import Progress
 from recompact.values.template import Template
+from recompact.values.texts import quantity
 from recompact.values.tokens import TokenCounter
 
 
@@ -128,3 +131,103 @@ class Method:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories
             raise InputError(f"{self.name!r} is not a valid method name: use letters, digits, and . _ - +")
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing to find out: the name of its unit, and how an optimizer answers it, as JSON."""
+
+    unit: str
+    answer: Callable[[Optimizer], Awaitable[Any]]
+
+    def named(self, attempt: int) -> str:
+        """The unit of an attempt, from 1."""
+        return self.unit if attempt == 1 else f"{self.unit}~{attempt}"
+
+
+async def answers(
+    inputs: MethodInputs,
+    stage: str,
+    kind: str,
+    questions: Mapping[Key, Question],
+    *,
+    useful: Callable[[Any], bool],
+    failed: Callable[[Any], bool] | None = None,
+) -> dict[Key, Any]:
+    """The answers to all questions of a kind, in their order.
+
+    `useful` answers are what the next step works with. Where there is none, those that `failed` (by default, that are
+    not useful) are asked again.
+    """
+    has_failed = failed or (lambda answer: not useful(answer))
+    finished = inputs.records.finished(kind)
+    attempts = {key: _attempts(question, finished) for key, question in questions.items()}
+    latest = {key: inputs.records.result(questions[key].named(n)) for key, n in attempts.items() if n}
+    again = {key for key, answer in latest.items() if has_failed(answer)}
+    attempt = max(attempts.values(), default=0) or 1
+    pending = {key for key, n in attempts.items() if n < attempt and (n == 0 or key in again)}
+    if not pending and again and not any(useful(answer) for answer in latest.values()):
+        pending, attempt = again, attempt + 1
+    # An attempt that was begun and stopped halfway is finished before anything is judged by it.
+    names = {
+        key: question.named(attempt if key in pending and attempts[key] else max(1, attempts[key]))
+        for key, question in questions.items()
+    }
+    units = [_question_unit(inputs, kind, names[key], question) for key, question in questions.items()]
+    await inputs.complete(stage, kind, units)
+    return {key: inputs.records.result(name) for key, name in names.items()}
+
+
+def _attempts(question: Question, finished: set[str]) -> int:
+    """How often it was answered."""
+    number = 0
+    while question.named(number + 1) in finished:
+        number += 1
+    return number
+
+
+def _question_unit(inputs: MethodInputs, kind: str, name: str, question: Question) -> Unit[Any]:
+    async def play(calls: UnitCalls) -> Any:
+        return await question.answer(inputs.optimizer(calls))
+
+    def record(answer: Any, seconds: float) -> None:
+        with inputs.records.transaction():
+            inputs.records.finish(name, kind, canonical(answer), seconds)
+
+    return Unit(name, play, record)
+
+
+Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
+"""How one candidate is drawn, given its name."""
+
+
+async def draw_candidates(inputs: MethodInputs, method: str, draw: Draw, under: str = "") -> tuple[Candidate, ...]:
+    """As many candidates as the config asks for; one that never becomes valid is included, with what was wrong.
+
+    `under` distinguishes units that start from a template other than the original.
+    """
+
+    def question(name: str) -> Question:
+        async def answer(optimizer: Optimizer) -> Any:
+            return (await draw(optimizer, name)).to_json()
+
+        return Question(f"revise/{method}/{under}{name}", answer)
+
+    names = [f"{method}-{n}" for n in range(1, inputs.settings.candidates + 1)]
+    questions = {name: question(name) for name in names}
+    drafts = await answers(inputs, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
+    return tuple(Candidate.from_json(draft, inputs.template.frame) for draft in drafts.values())
+
+
+def without_usable(candidates: Sequence[Candidate]) -> str:
+    """What to say where no candidate became valid; empty where one did."""
+    if any(candidate.template for candidate in candidates):
+        return ""
+    reasons = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
+    return (
+        f"The optimizer gave no usable candidate in {quantity(len(candidates), 'attempt')}; the first reasons:"
+        f" {'; '.join(list(reasons)[:3]) or 'none'}"
+    )

@@ -1,11 +1,18 @@
-"""Clauses as separate lines under the headings of a template, which otherwise stays as it is."""
+"""A template's own guidance, edited by rule: clauses put in as lines under its headings, and absolutes taken out.
+
+"Exactly" makes a compressor write so much of one kind that others must go. A sentence keeps what it asks for and loses
+only the absolute, and only where no tested cause is of a kind that it names.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from recompact.adaptation.clause_reasons import kinds_named
+from recompact.adaptation.missing_facts import Kind
 from recompact.values.candidate import Clause
 from recompact.values.template import Section, Template, parse_sections, render_sections
 
@@ -62,3 +69,48 @@ def _under(section: Section, lines: Sequence[str]) -> Section:
         return replace(section, guidance=f"{section.guidance}{gap}{listed}")
     gap = "" if section.heading.endswith(("\n", "\r")) else end
     return replace(section, heading=section.heading + gap, guidance=listed + section.guidance)
+
+
+_SENTENCE = re.compile(r"[^.;:!?\n]+[.;:!?]*")
+_ABSOLUTE = re.compile(
+    r"(?i)[ ,]*\b(?:exactly|precisely|verbatim|literally|word for word|character for character|in full"
+    r"|without exception)\b"
+)
+
+
+def without_absolutes(
+    template: Template, tested: Collection[Kind] = ()
+) -> tuple[Template, tuple[tuple[str, str], ...]]:
+    """The template without absolutes for kinds that no tested cause has, and the changed sentences by section.
+
+    >>> soften_sentence("Write paths and error texts exactly as they appeared.", ())
+    'Write paths and error texts as they appeared.'
+    >>> soften_sentence("Write paths and error texts exactly as they appeared.", ("path",))
+    'Write paths and error texts exactly as they appeared.'
+    """
+    changed: dict[tuple[str, str], None] = {}
+    parts = {part: _soften(template.part(part), tested, changed) for part in ("first", "update")}
+    if not changed:
+        return template, ()
+    return replace(template, first=parts["first"], update=parts["update"], provenance={}), tuple(changed)
+
+
+def soften_sentence(sentence: str, tested: Collection[Kind]) -> str:
+    """The sentence without its absolutes, unless it names no kind, or one that a tested cause has."""
+    named = kinds_named(sentence)
+    return _ABSOLUTE.sub("", sentence) if named and not set(named) & set(tested) else sentence
+
+
+def _soften(text: str, tested: Collection[Kind], changed: dict[tuple[str, str], None]) -> str:
+    sections = []
+    for section in parse_sections(text):
+
+        def soften(match: re.Match[str], title: str = section.title) -> str:
+            softer = soften_sentence(match[0], tested)
+            if softer != match[0]:
+                changed[title, softer.strip()] = None
+            return softer
+
+        own = _SENTENCE.sub(soften, section.guidance) if section.level else section.guidance
+        sections.append(replace(section, guidance=own))
+    return render_sections(tuple(sections))

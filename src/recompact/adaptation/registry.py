@@ -26,8 +26,8 @@ METHODS = Registry(
         "facts-entries": "recompact.adaptation.facts:FACTS_ENTRIES",
         "gepa": "recompact.adaptation.gepa_search:gepa",
         "causes-random": "recompact.adaptation.causes:causes_random",
-        "pair-random": "recompact.adaptation.pair_controls:PAIR_RANDOM",
-        "pair-swapped": "recompact.adaptation.pair_controls:PAIR_SWAPPED",
+        "pair-random": "recompact.adaptation.pair:PAIR_RANDOM",
+        "pair-swapped": "recompact.adaptation.pair:PAIR_SWAPPED",
     },
 )
 

@@ -27,7 +27,7 @@ from recompact.adaptation.evidence import (
     label_block,
 )
 from recompact.adaptation.excerpts import Excerpt
-from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.pair import findings_by_boundary
 from recompact.adaptation.result import clause_json, section_changes

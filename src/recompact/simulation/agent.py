@@ -17,10 +17,8 @@ from typing import Any
 
 from recompact.simulation.knowledge import OPENING, Knowledge, knowledge_of, written_down
 from recompact.simulation.notes import SPECS, argument_key
-from recompact.simulation.obedience import checks, find_reopened
-from recompact.simulation.parameters import ABILITIES, Traits
-from recompact.simulation.prior import world_of
-from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall
+from recompact.simulation.parameters import ABILITIES, Traits, world_of
+from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall, checks, find_reopened
 from recompact.simulation.usage import count, input_tokens
 from recompact.suites.pocket import BY_NAME, Family, Owner, Plan, parse
 from recompact.suites.pocket.spec import PAGE_SIZE_MAX

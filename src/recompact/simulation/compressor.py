@@ -15,9 +15,20 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from recompact.simulation import details
 from recompact.simulation.guidance import Guidance, read_guidance
-from recompact.simulation.layout import Item, fit, render
+from recompact.simulation.layout import (
+    Item,
+    detail_of_change,
+    detail_of_conditions,
+    detail_of_error,
+    detail_of_identifiers,
+    detail_of_login,
+    detail_of_open_work,
+    detail_of_pages,
+    detail_of_signature,
+    fit,
+    render,
+)
 from recompact.simulation.notes import (
     RELATIONS,
     SPECS,
@@ -34,8 +45,7 @@ from recompact.simulation.notes import (
     write_result,
     write_signature,
 )
-from recompact.simulation.parameters import ABILITIES, Habits, Kind
-from recompact.simulation.prior import world_of
+from recompact.simulation.parameters import ABILITIES, Habits, Kind, world_of
 from recompact.simulation.usage import count, input_tokens
 from recompact.suites.pocket import LOGINS, read_task_message
 from recompact.values.chat import Message, Reply, Request, Usage, assistant
@@ -189,14 +199,14 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     goal, restricted = _goal(source, attention)
     items = [Item("goal", goal, 10)]
     if restricted and attention.elaborates("predicate"):
-        items.append(Item("constraint", details.of_conditions(source.task), 8, "predicate"))
+        items.append(Item("constraint", detail_of_conditions(source.task), 8, "predicate"))
     lists = _results(source)
     items += _access(source, attention)
     items += _signatures(source, attention)
     items += _mutations(source, attention)
     items += _records(lists, attention, _people(lists, source.task) if restricted else frozenset())
     items += [
-        Item("blocked", details.of_error(e) if attention.elaborates("error") else f"- {e.name}: {e.error}", 1, "error")
+        Item("blocked", detail_of_error(e) if attention.elaborates("error") else f"- {e.name}: {e.error}", 1, "error")
         for e in source.events
         if e.error and attention.keeps("error")
     ]
@@ -248,7 +258,7 @@ def _access(source: _Source, attention: _Attention) -> list[Item]:
     items = []
     for app, token in tokens.items():
         if attention.keeps("token", carried=app in source.before.tokens):
-            more = details.of_login(logins[app]) if app in logins and attention.elaborates("token") else ""
+            more = detail_of_login(logins[app]) if app in logins and attention.elaborates("token") else ""
             items.append(Item("context", f"- {app} token: {token}{more}", 6, "token"))
         else:
             items.append(Item("done", f"- [x] Logged in to {app}.", 2))
@@ -273,7 +283,7 @@ def _signatures(source: _Source, attention: _Attention) -> list[Item]:
         if name not in SPECS:
             continue
         if attention.keeps("signature", carried=carried):
-            more = details.of_signature(SPECS[name]) if attention.elaborates("signature") else ""
+            more = detail_of_signature(SPECS[name]) if attention.elaborates("signature") else ""
             items.append(Item("context", f"- {write_signature(SPECS[name])}{more}", 4, "signature"))
         else:
             items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
@@ -295,7 +305,7 @@ def _mutations(source: _Source, attention: _Attention) -> list[Item]:
         if not event.changes:
             continue
         if attention.keeps("mutation"):
-            more = details.of_change(event) if attention.elaborates("mutation") else ""
+            more = detail_of_change(event) if attention.elaborates("mutation") else ""
             items.append(Item("done", f"- [x] {write_call(event.name, event.given)}{more}", 9, "mutation"))
         else:
             forgotten += 1
@@ -376,8 +386,8 @@ def _list_item(
             # A page is lost and nobody notices: the list looks complete without it.
             run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
         table = write_list(name, arguments, run, frozenset() if attention.elaborates("set") else about)
-        ids = details.of_identifiers(run) if attention.elaborates("identifier") else ""
-        paging = details.of_pages(run) if attention.elaborates("page") else ""
+        ids = detail_of_identifiers(run) if attention.elaborates("identifier") else ""
+        paging = detail_of_pages(run) if attention.elaborates("page") else ""
         return Item("context", table + ids + paging, 4.2, "set")
     rows = [row for event in pages.values() for row in event.result["items"]]
     amounts = [row["amount"] for row in rows if "amount" in row]
@@ -410,7 +420,7 @@ def _outlook(
     if attention.keeps("open", carried=bool(source.previous)):
         last = next((e for e in reversed(source.events) if not e.error), None)
         doing = f" after {last.name}" if last else ""
-        more = details.of_open_work(goal) if attention.elaborates("open") else ""
+        more = detail_of_open_work(goal) if attention.elaborates("open") else ""
         items.append(Item("next", f"1. Go on{doing} with what the goal still needs.{more}", 5, "open"))
         return items
     changed = any(event.changes for event in source.events)

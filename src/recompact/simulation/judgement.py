@@ -11,8 +11,8 @@ from typing import Any
 
 from recompact.simulation.agent import claims
 from recompact.simulation.clauses import kind_meant, write_clause
+from recompact.simulation.guidance import orders_in
 from recompact.simulation.notes import SPECS, Event, Notes, conditions_in, events_in, read_notes
-from recompact.simulation.orders import orders_in
 from recompact.simulation.parameters import KINDS, Judgement, Kind
 from recompact.values.template import Section, parse_sections, render_sections
 

@@ -1,13 +1,61 @@
-"""How the simulated compressor lays out its summary: what there is room for, under the headings of the prompt."""
+"""How the simulated compressor lays out its summary: what there is room for, under the headings of the prompt.
+
+Where a kind of fact is demanded, a line says all there is about it. That is what such a demand asks for in so many
+words: whoever reads the summary knows no more and no less by it, and it takes room from the rest.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from recompact.simulation.notes import Event, conditions_in, write_call
 from recompact.simulation.parameters import Kind
+from recompact.suites.pocket import Spec
 from recompact.values.template import Section
+
+
+def detail_of_conditions(task: str) -> str:
+    """The conditions one by one, and the request in its own words."""
+    return f"- Conditions: {', '.join(conditions_in(task)) or 'as in the request'}. The request says: {task}"
+
+
+def detail_of_login(login: Event) -> str:
+    return f"\n  obtained as {login.given.get('username')}, by {login.app} login"
+
+
+def detail_of_signature(spec: Spec) -> str:
+    """What the documentation says about each parameter and the result."""
+    parameters = "; ".join(f"{p.signature} ({p.description or 'as named'})" for p in spec.parameters)
+    return f"\n  documented as: {spec.description} Takes {parameters}. Returns {spec.returns}"
+
+
+def detail_of_change(event: Event) -> str:
+    return f"\n  returned {json.dumps(event.result, ensure_ascii=False)}"
+
+
+def detail_of_error(event: Event) -> str:
+    return f"- {write_call(event.name, event.given)}: {event.error}"
+
+
+def detail_of_identifiers(pages: Sequence[dict[str, Any]]) -> str:
+    """The ids and addresses of a list once more, by themselves."""
+    rows = [row for page in pages for row in page["items"]]
+    ids = [str(row[name]) for row in rows for name in ("id", "email") if name in row]
+    return f"\n- identifiers: {', '.join(ids)}" if ids else ""
+
+
+def detail_of_pages(pages: Sequence[dict[str, Any]]) -> str:
+    read = ", ".join(f"page {number} with {len(page['items'])} records" for number, page in enumerate(pages, 1))
+    return f"\n- read so far: {read}; there are {pages[-1]['pages']} pages"
+
+
+def detail_of_open_work(goal: str) -> str:
+    return f"\n- [ ] Not settled yet: {goal}"
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,8 @@ from recompact.simulation.judgement import (
     take_up,
     with_clauses,
 )
-from recompact.simulation.optimizer_acon import analyse, compare, rewrite, shorten
-from recompact.simulation.optimizer_gepa import reflect
-from recompact.simulation.parameters import KINDS, Judgement, Kind
-from recompact.simulation.prior import world_of
+from recompact.simulation.optimizer_baselines import analyse, compare, reflect, rewrite, shorten
+from recompact.simulation.parameters import KINDS, Judgement, Kind, world_of
 from recompact.simulation.usage import count, input_tokens
 from recompact.values.chat import Reply, Request, Usage, assistant
 

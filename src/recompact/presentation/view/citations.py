@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recompact.adaptation.citations import citable_lines
 from recompact.adaptation.diagnosis import Diagnosis
+from recompact.adaptation.evidence import citable_lines
 from recompact.engine.store.requests import kept_request
 from recompact.engine.store.store import Store
 from recompact.errors import InputError

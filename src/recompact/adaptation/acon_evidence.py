@@ -1,17 +1,18 @@
-"""ACON's evidence: tasks that were done without compaction and not with it, and an optimizer's feedback on each.
+"""What ACON asks an optimizer about whole trajectories: feedback on failures, analyses of successes.
 
-Unlike a diagnosis of one boundary, feedback is about whole trajectories, so whatever differs between two runs may end
-up in it: lost information, another plan, or chance.
+Feedback compares two runs of a task, so whatever differs between them may end up in it: lost information, another plan,
+or chance. An analysis of a compaction says what its summary could do without and what it must keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from recompact.adaptation.diagnosis import occurs
-from recompact.adaptation.excerpts import Excerpt, block, in_segments, shown_turns
+from recompact.adaptation.excerpts import Excerpt, block, in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
@@ -37,7 +38,7 @@ CATEGORIES = (
 DROP = 0.05
 """How much of a graded score must be lost with compaction for a task to count as a regression (ACON's value for QA)."""
 
-PROMPT = """\
+FEEDBACK = """\
 The same agent worked twice on the same task. Once it kept its whole history. The other time its history was compacted
 now and then: a compressor wrote a summary, and from there on the agent saw that summary instead of all segments before
 it. Both runs are below, as far as they fit.
@@ -64,7 +65,7 @@ Answer with one JSON object: {{"divergence": …, "timeline": […], "findings":
 "explanation": …}}, …], "wasted": […], "missed": […], "remedies": […], "mechanism": …, "reliability": …}}"""
 
 _FINDING = {"category": {**TEXT, "enum": list(CATEGORIES)}, "kind": TEXT, "quote": TEXT, "explanation": TEXT}
-SCHEMA = object_schema(
+FEEDBACK_SCHEMA = object_schema(
     {
         "divergence": TEXT,
         "timeline": list_schema(TEXT),
@@ -206,7 +207,7 @@ class Feedback:
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
     """One task's feedback. A finding loses a quote that is not in the runs; the others keep theirs."""
-    prompt = PROMPT.format(evidence=pair.text, categories=", ".join(CATEGORIES))
+    prompt = FEEDBACK.format(evidence=pair.text, categories=", ".join(CATEGORIES))
 
     def check(value: Any) -> Feedback:
         remedies = _texts(value, "remedies")
@@ -225,7 +226,7 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
             reliability=float(reliability) if isinstance(reliability, int | float) else None,
         )
 
-    answer = await ask(optimizer, prompt, SCHEMA, check)
+    answer = await ask(optimizer, prompt, FEEDBACK_SCHEMA, check)
     feedback: Feedback = answer.value or Feedback(pair.task)
     return replace(feedback, objections=answer.objections, cuts=pair.cuts, left_out=pair.left_out)
 
@@ -248,3 +249,137 @@ def read_list(value: Any, name: str) -> list[Any]:
     if not isinstance(entries, list):
         raise ValueError(f"{name} must be a list")
     return entries
+
+
+ANALYSIS = """\
+An agent did its task although its history was compacted: a compressor read the segment (and the previous summary, if
+there was one) and wrote the summary, and the agent went on from there, as the last block shows.
+
+{evidence}
+
+The summary did its work; now it should cost less. Judge by what the agent did next:
+- remove: what it did without, so that it can be removed or put in fewer words; each with its kind (in a few words, what
+  kind of information it is) and how to treat it
+- keep: what it relied on and must stay; each with its kind, a quote from the summary, copied exactly (empty if the
+  summary does not have it), and the reason
+
+Answer with one JSON object: {{"remove": [{{"kind": …, "how": …}}, …], "keep": [{{"kind": …, "quote": …, "reason": …}},
+…]}}"""
+
+INTRODUCTION = """\
+An agent works with a history that a compressor summarizes now and then. With the prompt below it does many of its
+tasks, and summaries have {length:.0f} characters on average. Those of successful runs were looked at for what they
+could do without; here is what was found, one JSON object a line.
+
+<analyses>
+{{entries}}
+</analyses>
+"""
+SHORTER = """\
+Rewrite both parts so that summaries become shorter and the runs still succeed: ask for less of what could be removed,
+leave what must be kept, and be shorter yourself where you can. Add no rule that the findings do not bear out."""
+
+ANALYSIS_SCHEMA = object_schema(
+    {
+        "remove": list_schema(object_schema({"kind": TEXT, "how": TEXT})),
+        "keep": list_schema(object_schema({"kind": TEXT, "quote": TEXT, "reason": TEXT})),
+    },
+    title="analysis",
+)
+
+
+@dataclass(frozen=True)
+class Spare:
+    """What a summary can do without."""
+
+    kind: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a summary must keep."""
+
+    kind: str
+    quote: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What one compaction of a successful run teaches; empty where there was no usable answer."""
+
+    name: str  # task#index
+    length: int  # of the summary, in characters
+    remove: tuple[Spare, ...] = ()
+    keep: tuple[Needed, ...] = ()
+    objections: tuple[str, ...] = ()  # why drafts were redrawn
+
+    def reduced(self) -> dict[str, Any]:
+        keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
+        return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        return {**{key: data[key] for key in ("name", "length", "remove", "keep")}, "refused": list(self.objections)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Analysis:
+        remove, keep = tuple(Spare(**one) for one in data["remove"]), tuple(Needed(**one) for one in data["keep"])
+        return Analysis(data["name"], data["length"], remove, keep, tuple(data["refused"]))
+
+
+@dataclass(frozen=True)
+class CompactionText:
+    """One compaction as text, with its summary separately, since analyses quote from it."""
+
+    name: str
+    summary: str
+    text: str
+    cuts: int = 0
+    left_out: int = 0
+
+
+def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[CompactionText, ...]:
+    """The compactions of a trajectory, each with what the agent did next."""
+    written, parts = summaries(trajectory), segments(trajectory)
+    texts = []
+    for number, summary in enumerate(written):
+        previous = without_middle(written[number - 1], budget // 4, count) if number else Excerpt("")
+        blocks = [block("task", task.text, name=task.id)]
+        if previous.text:
+            blocks.append(block("previous-summary", previous.text))
+        room = max(0, budget - count(task.text) - count(previous.text) - count(summary)) // 2
+        segment, following = (shown_turns(parts[at], room, count) for at in (number, number + 1))
+        blocks.append(block("segment", segment.text))
+        blocks.append(block("summary", summary))
+        blocks.append(block("what-came-next", following.text))
+        whole = Excerpt("\n".join(blocks)).counting(previous, segment, following)
+        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, whole.text, whole.cuts, whole.left_out))
+    return tuple(texts)
+
+
+async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
+    """One compaction's analysis."""
+
+    def check(value: Any) -> Analysis:
+        remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in read_list(value, "remove"))
+        keep = tuple(_read_needed(one, compaction.summary) for one in read_list(value, "keep"))
+        if not remove and not keep:
+            raise ValueError("it names nothing to remove and nothing to keep")
+        return Analysis(compaction.name, len(compaction.summary), remove, keep)
+
+    answer = await ask(optimizer, ANALYSIS.format(evidence=compaction.text), ANALYSIS_SCHEMA, check)
+    analysis: Analysis = answer.value or Analysis(compaction.name, len(compaction.summary))
+    return replace(analysis, objections=answer.objections)
+
+
+def _read_needed(entry: Any, summary: str) -> Needed:
+    """A quote that is not in the summary is dropped; kind and reason still say what must be kept."""
+    quote = str(entry["quote"])
+    return Needed(str(entry["kind"]), quote if occurs(quote, summary) else "", str(entry["reason"]))
+
+
+def length_introduction(analyses: Sequence[Analysis]) -> str:
+    """The text before the entries, with the current length of summaries."""
+    return INTRODUCTION.format(length=fmean(analysis.length for analysis in analyses))
