@@ -29,7 +29,7 @@ from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation
-from recompact.presentation.report.changes import prompt_change
+from recompact.presentation.report.document import prompt_change
 from recompact.simulation.notes import read_notes
 from recompact.values.tables import Cell, Number, Table, columns, markdown
 from recompact.values.texts import markdown_text, quantity

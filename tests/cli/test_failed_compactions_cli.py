@@ -10,9 +10,7 @@ import fakes
 import pytest
 from commands import Done, recompact
 
-from recompact.engine.store.pages import TrajectoryQuery
-from recompact.presentation.view.run import run_page
-from recompact.presentation.view.runs import Place, line_of
+from recompact.presentation.view.runs import Place, line_of, run_page
 from recompact.presentation.view.verdicts import open_moment
 from recompact.values.chat import Reply, Request, Usage, assistant
 
@@ -92,7 +90,7 @@ def test_where_every_compaction_failed_all_commands_say_so(work: Path) -> None:
 
 def view_note(path: Path) -> str:
     with open_moment(path) as store:
-        return run_page(store, line_of(Place("mine", path)), TrajectoryQuery()).failed
+        return str(run_page(store, line_of(Place("mine", path)), {})[1]["failed"])
 
 
 def test_where_some_compactions_failed_it_is_said_beside_the_rest(work: Path) -> None:

@@ -26,16 +26,14 @@ from recompact.attribution.statement import statement_of
 from recompact.cli.boundaries import command as boundaries_command
 from recompact.cli.boundary import command as boundary_command
 from recompact.engine.config import VerifyConfig
-from recompact.engine.store.pages import TrajectoryQuery
 from recompact.engine.store.runs import continuation_rows
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import KINDS, Reason
-from recompact.presentation.report.content.boundaries import boundary_table, exact_boundary_table
+from recompact.presentation.report.content.overview import boundary_table, exact_boundary_table
 from recompact.presentation.report.content.report import read_report
 from recompact.presentation.report.html.page import page_environment
 from recompact.presentation.view.case import case_page
-from recompact.presentation.view.run import run_page
-from recompact.presentation.view.runs import Place, line_of
+from recompact.presentation.view.runs import Place, line_of, run_page
 from recompact.presentation.view.verdicts import open_moment
 from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm
 from recompact.values.trajectory import Ending
@@ -171,10 +169,10 @@ def _check_report(path: Path, verification: Verification) -> None:
 def _check_viewer(path: Path, verification: Verification) -> None:
     line = line_of(Place("run", path))
     with open_moment(path) as store:
-        page = run_page(store, line, TrajectoryQuery(order="harm"))
-        marks = {str(mark.id): mark.kind for row in page.rows for mark in row.marks}
+        _, page = run_page(store, line, {"order": "harm"})
+        marks = {str(mark.id): mark.kind for _, _, marked in page["rows"] for mark in marked}
         assert marks == {str(verdict.id): verdict.kind for verdict in verification.verdicts}
-        first = [row.row.unit for row in page.rows if row.marks]
+        first = [row.unit for row, _, marked in page["rows"] if marked]
         if line.counts and line.counts.continuations:
             assert first == list(dict.fromkeys(verdict.id.unit for verdict in verification.verdicts))
         if line.kinds is not None:
@@ -183,7 +181,8 @@ def _check_viewer(path: Path, verification: Verification) -> None:
             }
         if verification.verdicts and line.counts and line.counts.continuations:
             worst = verification.verdicts[0]
-            assert case_page(store, line, worst.id).case.verdict == worst
+            address = {"unit": worst.id.unit, "index": str(worst.id.index)}
+            assert case_page(store, line, address)[1]["case"].verdict == worst
 
 
 def test_a_draw_that_comes_or_goes_takes_the_stored_verdicts_out_of_force(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
-from recompact.presentation.report.content.boundaries import brief_boundary_table, exact_boundary_table
+from recompact.presentation.report.content.overview import brief_boundary_table, exact_boundary_table
 from recompact.values.texts import command_line, quantity
 
 

@@ -20,8 +20,7 @@ from recompact.evaluation.breakdown import across_models
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.released import is_released, load_evaluation
 from recompact.evaluation.summary import Evaluation
-from recompact.presentation.report.figures.figure import require_matplotlib
-from recompact.presentation.report.figures.files import FIGURES, save
+from recompact.presentation.report.figures.drawing import FIGURES, require_matplotlib, save
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
 from recompact.values.outputs import check_directory
 

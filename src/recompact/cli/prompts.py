@@ -17,7 +17,7 @@ from recompact.errors import InputError
 from recompact.harnesses.importing.constants import PromptConstants
 from recompact.harnesses.importing.template_import import check_target, from_files, from_package, from_settings, write
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
-from recompact.presentation.report.changes import prompt_change
+from recompact.presentation.report.document import prompt_change
 from recompact.presentation.report.terminal import heading, print_change, text
 from recompact.values.chat import sha256
 from recompact.values.template import (

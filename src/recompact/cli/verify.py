@@ -40,7 +40,7 @@ from recompact.engine.store.runs import config_of, find_run, is_simulated, open_
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.reproduction.forecast import forecast_verification
-from recompact.presentation.report.content.boundaries import brief_boundary_table
+from recompact.presentation.report.content.overview import brief_boundary_table
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.texts import command_line, quantity
 

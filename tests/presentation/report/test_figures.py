@@ -16,8 +16,7 @@ from figures_support import HOSTILE, arm, arms, found, swept
 from recompact.errors import InputError
 from recompact.evaluation.breakdown import by_model
 from recompact.evaluation.summary import evaluation
-from recompact.presentation.report.figures.figure import Figure
-from recompact.presentation.report.figures.files import png, save, svg
+from recompact.presentation.report.figures.drawing import NAME, Figure, looks, png, save, short_label, svg
 from recompact.presentation.report.figures.heatmaps import panels
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
@@ -26,7 +25,6 @@ from recompact.presentation.report.figures.sets import (
     evaluation_figures,
     evaluation_gaps,
 )
-from recompact.presentation.report.figures.style import NAME, looks, short_label
 
 SVG = "{http://www.w3.org/2000/svg}"
 HARMED = (1.0, 4, 0.0, 9)  # success lost, five steps added

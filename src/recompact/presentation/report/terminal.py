@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from recompact.attribution.legend import entry_of
-from recompact.presentation.report.changes import ChangedPart, PromptChange
 from recompact.presentation.report.content.cases import Case, ContinuationView
 from recompact.presentation.report.content.overview import outcome
-from recompact.presentation.report.document import Block, Fact, Line, Piece, score_facts
+from recompact.presentation.report.document import Block, ChangedPart, Fact, Line, Piece, PromptChange, score_facts
 from recompact.values.context import Turn
 from recompact.values.texts import cut, quantity, visible, visible_line
 from recompact.values.trajectory import Boundary, Trajectory

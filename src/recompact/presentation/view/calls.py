@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from recompact.engine.store.calls import CallRow, call_rows, count_calls
 from recompact.engine.store.requests import KeptRequest, kept_request
@@ -12,7 +13,7 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure
 from recompact.presentation.report.document import Piece, shorten
-from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.runs import Page, Parameters, RunLine, number_in
 from recompact.values.chat import Message
 
 REPLY = 1_500  # characters of a reply in a list
@@ -60,41 +61,17 @@ class CallView:
         return self.messages - len(self.last)
 
 
-@dataclass(frozen=True)
-class CallsPage:
+def calls_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     """The calls of a unit that fit on a page."""
-
-    line: RunLine
-    unit: str
-    calls: tuple[CallView, ...]
-    start: int
-    total: int
-    problem: str
-
-    @property
-    def more(self) -> int:
-        return self.total - self.start - len(self.calls)
-
-
-@dataclass(frozen=True)
-class CallPage:
-    """One call in full."""
-
-    line: RunLine
-    call: CallView
-    prompt: tuple[MessageView, ...]
-    tools: tuple[tuple[str, tuple[Piece, ...]], ...]
-    decoding: str
-    total: int  # calls of the unit
-
-
-def calls_page(store: Store, line: RunLine, unit: str, start: int) -> CallsPage:
-    """The calls of a unit from `start` on."""
+    unit, start = parameters.get("unit", ""), number_in(parameters, "start")
     total = count_calls(store, unit)
     if not total:
         raise InputError(f"{store.path} has no call of {unit!r}: the run may have replaced it since")
     calls, problem = list_calls(store, unit, start)
-    return CallsPage(line, unit, calls, min(start, total), total, problem)
+    start = min(start, total)
+    more = total - start - len(calls)
+    values = {"unit": unit, "calls": calls, "start": start, "total": total, "more": more, "problem": problem}
+    return "calls-page.html.jinja", values
 
 
 def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> tuple[tuple[CallView, ...], str]:
@@ -112,38 +89,32 @@ def call_view(store: Store, row: CallRow) -> CallView:
     if asked:
         first = max(0, len(asked.messages) - ADDED)
         last, problem = _messages(store, asked, range(first, len(asked.messages)), NEW)
-    return CallView(
-        unit=row.unit,
-        ordinal=row.ordinal,
-        role=row.role,
-        model=row.model,
-        tokens=(row.input, row.output),
-        digest=row.request,
-        reply=_reply(store, row, REPLY),
-        messages=len(asked.messages) if asked else 0,
-        last=last,
-        problem=problem,
-    )
+    return _call(row, _reply(store, row, REPLY), asked, last=last, problem=problem)
 
 
-def call_page(store: Store, line: RunLine, unit: str, ordinal: int) -> CallPage:
+def call_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     """The whole of one call, up to a size that a browser can show."""
+    unit, ordinal = parameters.get("unit", ""), max(1, number_in(parameters, "ordinal")) - 1  # addresses count from 1
     rows = call_rows(store, unit, ordinal, 1)
     if not rows or rows[0].ordinal != ordinal:
         raise InputError(f"{store.path} has no call {ordinal + 1} of {unit!r}: the run may have replaced it since")
-    row = rows[0]
-    asked, problem = _kept_request(store, row)
+    asked, problem = _kept_request(store, rows[0])
     prompt: tuple[MessageView, ...] = ()
     if asked:
         prompt, problem = _messages(store, asked, range(len(asked.messages)), WHOLE)
-    call = CallView(
-        *(unit, ordinal, row.role, row.model, (row.input, row.output), row.request, _reply(store, row, WHOLE)),
-        messages=len(asked.messages) if asked else 0,
-        problem=problem,
-    )
     tools = asked.tools if asked else ()
-    described = tuple((tool.name, shorten(json.dumps(tool.to_json(), indent=2), WHOLE // 10)) for tool in tools)
-    return CallPage(line, call, prompt, described, asked.decoding.text if asked else "", count_calls(store, unit))
+    return "call-page.html.jinja", {
+        "call": _call(rows[0], _reply(store, rows[0], WHOLE), asked, problem=problem),
+        "prompt": prompt,
+        "tools": [(tool.name, shorten(json.dumps(tool.to_json(), indent=2), WHOLE // 10)) for tool in tools],
+        "decoding": asked.decoding.text if asked else "",
+        "total": count_calls(store, unit),
+    }
+
+
+def _call(row: CallRow, reply: tuple[Piece, ...], asked: KeptRequest | None, **more: Any) -> CallView:
+    messages, tokens = len(asked.messages) if asked else 0, (row.input, row.output)
+    return CallView(row.unit, row.ordinal, row.role, row.model, tokens, row.request, reply, messages, **more)
 
 
 def _kept_request(store: Store, row: CallRow) -> tuple[KeptRequest | None, str]:

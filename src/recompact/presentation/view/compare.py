@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
-from recompact.engine.store.pages import group_values
+from markupsafe import Markup
+
+from recompact.attribution.judgement import read_verdicts
+from recompact.engine.store.pages import TrajectoryQuery, group_values, matching_units
 from recompact.engine.store.runs import last_change
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -16,9 +21,18 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.metrics import group_tasks
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.content.runs import EvaluationReport, evaluated_run
-from recompact.presentation.view.runs import RunLine
-from recompact.presentation.view.verdicts import open_moment, phase_of
+from recompact.presentation.report.figures.drawing import available
+from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set
+from recompact.presentation.report.html.page import drawn_figures, figure_gaps
+from recompact.presentation.view.runs import Page, Parameters, RunLine, filter_in, text_in
+from recompact.presentation.view.verdicts import JUDGED, open_moment, phase_of
+from recompact.values.texts import quantity
 
+_DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads
+BY_OUTCOME = (
+    "You chose these tasks by their outcome. The figures hold for them alone and say nothing about the arms, so no"
+    " difference is judged here."
+)
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {
     "differ": "with different numbers of successes in the two arms",
@@ -49,51 +63,36 @@ class TaskOutcome:
     balance: int  # successes of the first minus those of the second
 
 
-@dataclass(frozen=True)
-class ComparePage:
-    """The arms side by side, and two of them task by task."""
-
-    line: RunLine
-    query: CompareQuery  # with what was filled in
-    groups: tuple[str, ...]
-    report: EvaluationReport | None = None
-    problem: str = ""  # why there is no report
-    arms: tuple[str, ...] = ()
-    differing: tuple[TaskOutcome, ...] = ()
-    hidden: int = 0
-    equal: int = 0
-
-
-def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePage:
-    """The comparison of an evaluation, for all tasks or those that the query asks for."""
+def compare_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
+    """The arms of an evaluation side by side, and two of them task by task."""
     if not line.evaluation:
         raise InputError(f"{store.path} is not an evaluation: it has only one arm")
-    groups = tuple(group_values(store, phase_of(store)))
-    labels = tuple(store.metadata.arm_order)
-    query = _restrict_query(query, groups, labels)
+    groups, labels = group_values(store, phase_of(store)), store.metadata.arm_order
+    query = _restrict_query(_query_in(parameters), groups, labels)
+    page: dict[str, Any] = {"query": query, "groups": groups, "arms": labels, "outcomes": OUTCOMES}
+    page |= {"filter": _filled_parameters(parameters), "chosen_by_outcome": BY_OUTCOME}
+    page |= {"report": None, "problem": "", "differing": (), "hidden": 0, "equal": 0}
     try:
         report = compare_tasks(str(store.path), last_change(store.path), line.place.name, query)
     except InputError as error:
-        return ComparePage(line, query, groups, problem=str(error), arms=labels)
+        return "compare.html.jinja", {**page, "problem": str(error)}
     arms = {arm.label: arm for arm in report.evaluation.arms}
     both = query.first in arms and query.second in arms
     every = _outcomes(report.evaluation, arms[query.first], arms[query.second]) if both else []
     differing = sorted((each for each in every if each.balance), key=lambda each: (-abs(each.balance), each.task))
-    return ComparePage(
-        line,
-        query,
-        groups,
-        report,
-        arms=labels,
-        differing=tuple(differing[:LISTED]),
-        hidden=max(0, len(differing) - LISTED),
-        equal=len(every) - len(differing),
-    )
+    hidden, equal = max(0, len(differing) - LISTED), len(every) - len(differing)
+    page |= {"report": report, "differing": differing[:LISTED], "hidden": hidden, "equal": equal}
+    return "compare.html.jinja", page
 
 
-def known_query(store: Store, query: CompareQuery) -> CompareQuery:
-    """The query as far as it is about what the evaluation has."""
-    return _restrict_query(query, group_values(store, phase_of(store)), store.metadata.arm_order)
+def _query_in(parameters: Parameters) -> CompareQuery:
+    return CompareQuery(*(text_in(parameters, key) for key in ("group", "task", "outcome", "first", "second")))
+
+
+def _filled_parameters(parameters: Parameters) -> dict[str, str]:
+    """What the address asks for, to link to another view of the same."""
+    keys = ("task", "arm", "outcome", "group", "first", "second")
+    return {key: text for key in keys if (text := text_in(parameters, key))}
 
 
 def _restrict_query(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
@@ -150,3 +149,55 @@ def _outcomes(evaluation: Evaluation, first: ArmRuns, second: ArmRuns) -> list[T
         balance = sum(success for _, success in sides[0]) - sum(success for _, success in sides[1])
         outcomes.append(TaskOutcome(task, sides[0], sides[1], balance))
     return outcomes
+
+
+# --- figures: drawing takes time, so pages link here and, where scripts run, fetch them once all else is there
+
+
+Drawings = tuple[bool, tuple[tuple[str, str, Markup], ...], tuple[tuple[str, str], ...]]
+"""Whether matplotlib is there, figures with their titles and captions, and which are missing and why."""
+
+
+def figures_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
+    """The report's figures of what the list that links here shows, so the address has the same filter."""
+    page: dict[str, Any] = {"filter": _filled_parameters(parameters), "chosen_by_outcome": BY_OUTCOME, "problem": ""}
+    path, changed = str(store.path), last_change(store.path)
+    if line.evaluation:
+        groups, labels = group_values(store, phase_of(store)), store.metadata.arm_order
+        query = _restrict_query(_query_in(parameters), groups, labels)
+        subject, drawings = _of_arms(path, changed, line.place.name, query)
+        page["by_outcome"] = bool(query.outcome)
+    else:
+        count = line.counts.boundaries if line.counts else 0
+        if count > JUDGED:
+            problem = f"With {count:,} boundaries, draw the figures with `recompact figures`."
+            return "figures.html.jinja", {**page, "problem": problem}
+        subject, drawings = _of_boundaries(
+            path, changed, replace(filter_in(parameters), phase=phase_of(store)), line.simulated
+        )
+        page["by_outcome"] = False
+    return "figures.html.jinja", {**page, "subject": subject, "drawings": drawings}
+
+
+@lru_cache(maxsize=8)
+def _of_arms(path: str, changed: float, name: str, query: CompareQuery) -> tuple[str, Drawings]:
+    report = compare_tasks(path, changed, name, query)
+    return report.evaluation.title, _draw(lambda: evaluation_set(path, report.evaluation))
+
+
+@lru_cache(maxsize=8)
+def _of_boundaries(path: str, changed: float, query: TrajectoryQuery, simulated: bool) -> tuple[str, Drawings]:
+    """The figures of the boundaries whose trajectories a query asks for, and which these are in words."""
+    with open_moment(Path(path)) as store:
+        every, units = read_verdicts(store), matching_units(store, query)
+    chosen = tuple(verdict for verdict in every.verdicts if verdict.id.unit in units)
+    words = [quantity(len(chosen), "boundary"), query.task and f"task like {query.task!r}", query.group]
+    words.append(query.outcome and f"trajectory with {query.outcome}")
+    drawings = _draw(lambda: boundary_set(path, replace(every, verdicts=chosen), simulated))
+    return ", ".join(filter(None, words)), drawings
+
+
+def _draw(figure_set: Callable[[], FigureSet]) -> Drawings:
+    with _DRAWING:
+        sets = (("", figure_set()),)
+        return available(), tuple(drawn_figures(sets)), tuple(figure_gaps(sets))

@@ -1,26 +1,57 @@
-"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance, and how
-long one that is being written may still take."""
+"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance.
+
+One that is being written comes with how long it may still take; each has a page of its trajectories."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
+from recompact.attribution.legend import headline
+from recompact.attribution.statement import control_of
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.connection import start_of_process, writer_of
-from recompact.engine.store.pages import RunCounts, run_counts
+from recompact.engine.store.pages import ORDERS, RunCounts, TrajectoryQuery, group_values, run_counts, trajectory_page
 from recompact.engine.store.plan import StagePlan, count_units, plan_of
-from recompact.engine.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
+from recompact.engine.store.runs import (
+    SUFFIX,
+    config_of,
+    failed_compactions,
+    last_change,
+    overview_of_models,
+    stage_of,
+    trajectories,
+)
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Kind
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.models.limits import Price
+from recompact.presentation.report.content.answer import Claim, harm_claim, harm_of
+from recompact.presentation.report.content.overview import marks_of
 from recompact.presentation.report.content.runs import short_names
-from recompact.presentation.view.verdicts import open_moment, phase_of, stored_kinds
+from recompact.presentation.view.verdicts import (
+    JUDGED,
+    harm_order,
+    open_moment,
+    phase_of,
+    stored_kinds,
+    verdicts_of_run,
+    verdicts_of_unit,
+)
 
+Parameters = Mapping[str, str]
+"""What an address asks for."""
+
+Page = tuple[str, dict[str, Any]]
+"""A template, and what it shows."""
+
+OUTCOMES = ("success", "failure")
+LONGEST = 300  # characters of a filter
 LIVE = 30.0  # seconds for which a change shows that the run is being written, where its lock alone cannot
 
 FEWEST = 3  # units of a stage before its pace means anything
@@ -221,3 +252,97 @@ def _seconds(plan: StagePlan, fresh: int, done: int, now: float) -> tuple[float 
     if fresh < FEWEST or now <= plan.began:
         return None, "not known yet"
     return (now - plan.began) / fresh * (plan.total - done), ""
+
+
+# --- what an address asks for
+
+
+def text_in(parameters: Parameters, key: str) -> str:
+    return parameters.get(key, "")[:LONGEST]
+
+
+def number_in(parameters: Parameters, key: str) -> int:
+    text = parameters.get(key, "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def filter_in(parameters: Parameters) -> TrajectoryQuery:
+    task, arm, outcome, group = (text_in(parameters, key) for key in ("task", "arm", "outcome", "group"))
+    return TrajectoryQuery(task=task, arm=arm, outcome=outcome if outcome in OUTCOMES else "", group=group)
+
+
+# --- one run
+
+
+def run_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
+    """What a run found, in the report's words, and a page of its trajectories."""
+    phase, arms = phase_of(store), arm_labels(store)
+    default = "harm" if line.counts and line.counts.continuations else "task"
+    order = parameters.get("order", default)
+    query = replace(
+        filter_in(parameters),
+        phase=phase,
+        order=order if order in ORDERS else default,
+        offset=number_in(parameters, "offset"),
+    )
+    listed, total = trajectory_page(store, query, harm_order(store) if query.order == "harm" else None)
+    claim, note = _claim(store, line)
+
+    def address(**changes: object) -> str:
+        """The address of the same list with other settings."""
+        names = ("task", "arm", "outcome", "group", "order", "offset")
+        values = {name: changes.get(name, getattr(query, name)) for name in names}
+        return "?" + urlencode({name: value for name, value in values.items() if value})
+
+    return "run.html.jinja", {
+        "claim": claim,
+        "note": note,
+        "failed": "" if claim else _failures(store, line),
+        "rows": [
+            (row, arms.get(row.unit.split("/", 2)[1], ""), marks_of(verdicts_of_unit(store, row.unit)))
+            for row in listed
+        ],
+        "longest": max((row.steps for row in listed), default=0),
+        "first": query.offset + 1,
+        "last": query.offset + len(listed),
+        "total": total,
+        "query": query,
+        "orders": tuple(ORDERS),
+        "address": address,
+        "arms": arms,
+        "groups": tuple(group_values(store, phase)),
+        # Whether there are draws to make figures of, and few enough of them.
+        "drawable": not line.evaluation and line.counts and line.counts.continuations > 0 and not note,
+    }
+
+
+def arm_labels(store: Store) -> dict[str, str]:
+    """The labels of an evaluation's arms, by key."""
+    metadata = store.metadata
+    return {metadata.arms[label]["key"]: label for label in metadata.arm_order}
+
+
+def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
+    """The result of the run in the report's words, or where to find it."""
+    counts = line.counts
+    if counts is None or not counts.continuations:
+        return None, ""
+    if (verification := verdicts_of_run(store)) is not None:
+        control = control_of(store, verification.settings)
+        return harm_claim(harm_of(verification, len(trajectories(store)), control)), ""
+    note = f"This run has {counts.boundaries:,} boundaries: `recompact boundaries` and the report show more."
+    if line.kinds is None:
+        return None, f"`recompact verify` stores the verdicts when it finishes. {note}"
+    return Claim(headline(line.kinds)), note
+
+
+def _failures(store: Store, line: RunLine) -> str:
+    """How many compactions failed. Whole trajectories say so, which takes too long where there are very many."""
+    if line.counts is None or line.counts.trajectories > JUDGED:
+        return ""
+    rows = trajectories(store, phase=phase_of(store))
+    failed = failed_compactions(store, rows)
+    if not failed.number:
+        return ""
+    words = failed.words if any(row.compactions for row in rows) else failed.nothing_compacted
+    return f"{words[0].upper()}{words[1:]}."

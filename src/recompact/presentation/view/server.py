@@ -11,17 +11,32 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from recompact.engine.store.connection import writer_of
+from recompact.engine.store.store import Store
 from recompact.errors import InputError, RecompactError
 from recompact.presentation.report.html.page import page_environment, page_style
-from recompact.presentation.view.runs import Place, line_of, list_of_runs, places_of
+from recompact.presentation.view.calls import call_page, calls_page
+from recompact.presentation.view.case import case_page
+from recompact.presentation.view.compare import compare_page, figures_page
+from recompact.presentation.view.runs import (
+    Page,
+    Parameters,
+    Place,
+    RunLine,
+    line_of,
+    list_of_runs,
+    places_of,
+    run_page,
+)
+from recompact.presentation.view.templates import templates_page
+from recompact.presentation.view.trajectory import trajectory_view
 from recompact.presentation.view.verdicts import open_moment
-from recompact.presentation.view.views import Parameters, View, views_of
 from recompact.values.chat import sha256
 from recompact.values.loopback import foreign_origin, is_among, server_log
 from recompact.version import __version__, install_command
@@ -92,11 +107,22 @@ def _application(viewer: Viewer) -> web.Application:
     application.router.add_get(f"{root}/", _page(viewer, None))
     application.router.add_get(f"{root}/events", _events(viewer))
     application.router.add_get(f"{root}/static/{{name}}", _static)
-    for name, view in views_of(viewer.harnesses).items():
+    views: dict[str, View] = {
+        "": run_page,
+        "trajectory": trajectory_view,
+        "case": case_page,
+        "calls": calls_page,
+        "call": call_page,
+        "templates": partial(templates_page, viewer.harnesses),
+        "compare": compare_page,
+        "figures": figures_page,
+    }
+    for name, view in views.items():
         application.router.add_get(f"{root}/run/{{run}}/{name}", _page(viewer, view))
     return application
 
 
+View = Callable[[Store, RunLine, Parameters], Page]
 Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 
@@ -158,8 +184,8 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
     if line.problem:
         raise InputError(line.problem)
     with open_moment(line.place.path) as store:
-        template, values = view(store, line, parameters)
-        return _render(viewer, template, line=line, **values)
+        template, page = view(store, line, parameters)
+        return _render(viewer, template, line=line, page=page)
 
 
 def _render(viewer: Viewer, template: str, **values: Any) -> str:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from recompact.engine.store.calls import count_calls
 from recompact.engine.store.records import stream_trajectory
-from recompact.engine.store.runs import TrajectoryRow, trajectory_row
+from recompact.engine.store.runs import trajectory_row
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.timeline import Mark, marks_of
+from recompact.presentation.report.content.overview import Mark, marks_of
 from recompact.presentation.report.document import Piece, shorten
-from recompact.presentation.view.run import arm_labels
-from recompact.presentation.view.runs import RunLine
+from recompact.presentation.view.runs import Page, Parameters, RunLine, arm_labels, number_in
 from recompact.presentation.view.verdicts import verdicts_of_unit
 from recompact.values.context import Turn
 from recompact.values.texts import command_line
@@ -48,30 +47,9 @@ class Curve:
     size: tuple[int, int] = (WIDTH, HEIGHT)
 
 
-@dataclass(frozen=True)
-class TrajectoryPage:
-    """A trajectory, with those of its turns that fit on a page."""
-
-    line: RunLine
-    row: TrajectoryRow
-    arm: str
-    task: tuple[Piece, ...]
-    curve: Curve
-    turns: tuple[TurnView, ...]
-    start: int  # turns before the first one shown
-    total: int
-    error: str
-    incidents: tuple[str, ...]
-    calls: int  # in the journal
-    command: str
-
-    @property
-    def more(self) -> int:
-        return self.total - self.start - len(self.turns)
-
-
-def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> TrajectoryPage:
-    """The trajectory of a unit; `start` turns are skipped."""
+def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page:
+    """The trajectory of a unit, with those of its turns that fit on a page."""
+    unit, start = parameters.get("unit", ""), number_in(parameters, "start")
     try:
         row = trajectory_row(store, unit)
     except LookupError:
@@ -92,20 +70,21 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
         before = None
     arm = arm_labels(store).get(unit.split("/", 2)[1], "") if line.evaluation else ""
     asked = [message.content for message in head.context.prefix if message.role == "user"]
-    return TrajectoryPage(
-        line=line,
-        row=row,
-        arm=arm,
-        task=shorten(asked[-1], TEXT) if asked else (),
-        curve=_curve(sizes, _budget(store, arm), tuple(marks.values())),
-        turns=tuple(turns),
-        start=start,
-        total=len(sizes),
-        error=head.error,
-        incidents=tuple(f"step {i.step}: {i.kind}: {i.text}" for i in head.incidents),
-        calls=count_calls(store, unit),
-        command=_command(store, row, arm),
-    )
+    chosen = ["--arm", arm, "--run", str(row.run + 1)] if arm else []
+    return "trajectory.html.jinja", {
+        "row": row,
+        "arm": arm,
+        "task": shorten(asked[-1], TEXT) if asked else (),
+        "curve": _curve(sizes, _budget(store, arm), tuple(marks.values())),
+        "turns": turns,
+        "start": start,
+        "total": len(sizes),
+        "more": len(sizes) - start - len(turns),
+        "error": head.error,
+        "incidents": [f"step {i.step}: {i.kind}: {i.text}" for i in head.incidents],
+        "calls": count_calls(store, unit),
+        "command": command_line("show", store.path, row.task, *chosen),
+    }
 
 
 def _turn(turn: Turn, number: int, size: int, mark: Mark | None) -> TurnView:
@@ -135,8 +114,3 @@ def _curve(sizes: Sequence[int], budget: int | None, marks: Sequence[Mark]) -> C
 
 def _height(size: int, most: int) -> float:
     return HEIGHT - 12 - (HEIGHT - 34) * size / most
-
-
-def _command(store: Store, row: TrajectoryRow, arm: str) -> str:
-    chosen = ["--arm", arm, "--run", str(row.run + 1)] if arm else []
-    return command_line("show", store.path, row.task, *chosen)

@@ -19,13 +19,16 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare, difference_warnings
 from recompact.presentation.report.content.answer import (
     ArmContrast,
+    Harm,
     arm_contrast,
     cost_claim,
     gain_claim,
+    harm_claim,
+    harm_details,
+    harm_of,
     metric_verdict,
     reverse,
 )
-from recompact.presentation.report.content.harm import Harm, harm_claim, harm_details, harm_of
 from recompact.presentation.report.content.next_steps import next_steps
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 

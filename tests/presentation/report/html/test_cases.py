@@ -31,8 +31,8 @@ from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.records import read_boundary, write_continuation, write_trajectory
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.boundaries import boundary_table
 from recompact.presentation.report.content.cases import PAGE, TERMINAL, Case, case_of
+from recompact.presentation.report.content.overview import boundary_table
 from recompact.presentation.report.content.report import Report, read_report
 from recompact.presentation.report.document import Fact, Piece
 from recompact.presentation.report.html.page import render

@@ -24,7 +24,7 @@ from recompact.engine.store.store import Store
 from recompact.presentation.report.content.overview import overview_notes
 from recompact.presentation.report.content.report import Report, read_report
 from recompact.presentation.report.figures import sets
-from recompact.presentation.report.figures.inline import inline_drawing
+from recompact.presentation.report.figures.drawing import inline_drawing
 from recompact.presentation.report.html import page as page_module
 from recompact.presentation.report.html.page import render
 from recompact.values.template import Template, default_template

@@ -17,7 +17,7 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.breakdown import Breakdown
-from recompact.presentation.report.content.boundaries import boundary_table
+from recompact.presentation.report.content.overview import boundary_table
 from recompact.presentation.report.content.report import Report, read_report
 from recompact.presentation.report.content.runs import legend
 from recompact.presentation.report.html.page import render

@@ -19,10 +19,11 @@ from recompact.presentation.report.content.answer import (
     compacting_arms,
     cost_claim,
     gain_claim,
+    harm_claim,
     metric_text,
+    rule_of,
     with_unit,
 )
-from recompact.presentation.report.content.harm import harm_claim, rule_of
 from recompact.presentation.report.content.runs import EvaluationReport, VerificationReport
 from recompact.values.texts import quantity
 

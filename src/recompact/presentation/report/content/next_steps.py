@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from recompact.presentation.report.content.answer import ArmContrast, MetricVerdict
-from recompact.presentation.report.content.harm import Harm
+from recompact.presentation.report.content.answer import ArmContrast, Harm, MetricVerdict
 from recompact.values.texts import command_line, quantity
 
 ENOUGH = 100  # tasks at which a size warning is no longer given

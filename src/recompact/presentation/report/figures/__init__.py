@@ -1,7 +1,6 @@
 """Figures for papers and pages, drawn with matplotlib: an optional extra, imported only when something is drawn."""
 
-from recompact.presentation.report.figures.figure import Figure, available
-from recompact.presentation.report.figures.files import png, save, svg
+from recompact.presentation.report.figures.drawing import Figure, available, png, save, svg
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,

@@ -10,10 +10,10 @@ from typing import Any
 from recompact.evaluation.arms import label
 from recompact.evaluation.breakdown import BUDGET, Breakdown, breakdown_table
 from recompact.evaluation.summary import estimates
-from recompact.presentation.report.figures.figure import Figure
-from recompact.presentation.report.figures.style import (
+from recompact.presentation.report.figures.drawing import (
     NAME,
     WIDE,
+    Figure,
     Look,
     drawing,
     grid,

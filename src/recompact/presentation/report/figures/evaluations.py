@@ -10,10 +10,10 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.breakdown import swept_arms
 from recompact.evaluation.metrics import metric, reliability
 from recompact.evaluation.summary import Estimates, Evaluation, estimates as estimate_metrics, interval
-from recompact.presentation.report.figures.figure import Figure
-from recompact.presentation.report.figures.style import (
+from recompact.presentation.report.figures.drawing import (
     FINE,
     INK,
+    Figure,
     Look,
     drawing,
     grid,

@@ -14,9 +14,8 @@ from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.judgement import Verification
 from recompact.attribution.posterior import Thresholds
 from recompact.engine.store.verdicts import Verdict
-from recompact.presentation.report.content.boundaries import exact_boundary_table
-from recompact.presentation.report.figures.figure import Figure
-from recompact.presentation.report.figures.style import FINE, INK, WIDE, drawing, short_label
+from recompact.presentation.report.content.overview import exact_boundary_table
+from recompact.presentation.report.figures.drawing import FINE, INK, WIDE, Figure, drawing, short_label
 from recompact.values.tables import Table, columns
 from recompact.values.texts import quantity
 

@@ -13,8 +13,7 @@ from recompact.attribution.sensitivity import (
     sensitivity_to_draws,
     sensitivity_to_thresholds,
 )
-from recompact.presentation.report.figures.figure import Figure
-from recompact.presentation.report.figures.style import FINE, HARM, WIDE, drawing, grid
+from recompact.presentation.report.figures.drawing import FINE, HARM, WIDE, Figure, drawing, grid
 from recompact.values.stats import Estimate
 from recompact.values.tables import Cell, Number, Table, columns
 from recompact.values.texts import quantity

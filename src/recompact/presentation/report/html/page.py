@@ -19,14 +19,12 @@ from markupsafe import Markup
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.legend import legend_text
 from recompact.evaluation.breakdown import Breakdown, breakdown_table
-from recompact.presentation.report.content.harm import harm_details
+from recompact.presentation.report.content.answer import harm_details
 from recompact.presentation.report.content.report import Report
 from recompact.presentation.report.content.runs import without_notes
 from recompact.presentation.report.document import shorten_plain
-from recompact.presentation.report.figures.figure import available
-from recompact.presentation.report.figures.files import svg
+from recompact.presentation.report.figures.drawing import available, short_label, svg
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
-from recompact.presentation.report.figures.style import short_label
 from recompact.values.masking import safe, safe_line
 from recompact.values.outputs import content_policy
 from recompact.values.tables import Cell, Number, Table, cell_text, text_columns
