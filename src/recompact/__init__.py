@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         open_evaluation as open_evaluation,
     )
     from recompact.evaluation.paired import Comparison as Comparison, compare as compare
-    from recompact.harnesses.exporting.export import Export as Export
+    from recompact.harnesses.exporting import Export as Export
     from recompact.harnesses.registry import export as export
     from recompact.models.endpoint import Endpoint as Endpoint
     from recompact.models.failures import ModelFailure as ModelFailure
@@ -134,7 +134,7 @@ _PUBLIC = {
     "evaluation.arms": "Arm",
     "evaluation.evaluate": "EvaluationPlan evaluate open_evaluation",
     "evaluation.paired": "Comparison compare",
-    "harnesses.exporting.export": "Export",
+    "harnesses.exporting": "Export",
     "harnesses.registry": "export",
     "models.endpoint": "Endpoint",
     "models.failures": "ModelFailure",

@@ -14,7 +14,7 @@ from harness_prompts import prompts_of
 
 from recompact.cli.main import main
 from recompact.errors import InputError
-from recompact.harnesses.importing.template_import import from_files, write
+from recompact.harnesses.importing import from_files, write
 from recompact.values.template import Template, default_template, lint, load, read
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"

@@ -11,7 +11,7 @@ from commands import recompact
 from recompact.engine.store.connection import StoreError
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.values.template.files import read
+from recompact.values.template import read
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory", "deep", "bytes"])

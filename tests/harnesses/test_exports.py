@@ -19,9 +19,18 @@ from hypothesis import example, given, strategies as st
 from needs import needs
 
 from recompact.errors import InputError
-from recompact.harnesses.exporting.export import Export, ExportFile, install, write_export
-from recompact.harnesses.exporting.literals import javascript_text, json_text, python_text, toml_text
-from recompact.harnesses.exporting.prompt import both_prompts, one_prompt
+from recompact.harnesses.exporting import (
+    Export,
+    ExportFile,
+    both_prompts,
+    install,
+    javascript_text,
+    json_text,
+    one_prompt,
+    python_text,
+    toml_text,
+    write_export,
+)
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
 from recompact.harnesses.transcripts.registry import READERS
 from recompact.values.template import Template, default_template
@@ -286,9 +295,7 @@ def prompt_text(name: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(one_prompt_harnesses()))
 def test_what_was_imported_is_exported_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    from recompact.harnesses.importing.constants import PromptConstants
-    from recompact.harnesses.importing.settings import PromptFile
-    from recompact.harnesses.importing.template_import import from_package, from_settings
+    from recompact.harnesses.importing import PromptConstants, PromptFile, from_package, from_settings
 
     harness = load_harness(name)
     written = prompt_text(name)

@@ -20,8 +20,7 @@ from hypothesis import given, strategies as st
 from needs import needs
 
 from recompact.errors import InputError
-from recompact.harnesses.importing.constants import constant_text
-from recompact.harnesses.importing.template_import import from_package, write
+from recompact.harnesses.importing import constant_text, from_package, write
 from recompact.harnesses.registry import load_harness
 from recompact.values.template import Template, lint, load
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.importing.constants import PromptConstants
+from recompact.harnesses.importing import PromptConstants
 from recompact.harnesses.registry import load_harness
 
 

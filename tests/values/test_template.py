@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.lock import broken_rules
 from recompact.errors import InputError
+from recompact.presentation.report.document import template_diff
 from recompact.values.template import (
     BUILT_IN,
     PLACEHOLDERS,
     Template,
     TemplateError,
     default_template,
-    diff,
     fill,
     headings,
     lint,
@@ -243,11 +243,11 @@ def test_no_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_diff_of_equal_templates_is_nothing() -> None:
-    assert diff(GOOD, replace(GOOD, provenance={"x": 1})) == ()
+    assert template_diff(GOOD, replace(GOOD, provenance={"x": 1})) == ()
 
 
 def test_diff_names_the_section_that_changed() -> None:
-    [part] = diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "the aim, in one line")))
+    [part] = template_diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "the aim, in one line")))
     assert (part.part, part.structure_changed) == ("first", False)
     [change] = part.changes
     assert (change.heading, change.before) == ("## Goal", "## Goal\nthe aim\n")
@@ -255,7 +255,7 @@ def test_diff_names_the_section_that_changed() -> None:
 
 
 def test_diff_tells_structure_from_guidance() -> None:
-    [part] = diff(GOOD, replace(GOOD, first="{{ history }}{{ budget }}\n## Goal\nthe aim\n## Blocked\nwhat\n"))
+    [part] = template_diff(GOOD, replace(GOOD, first="{{ history }}{{ budget }}\n## Goal\nthe aim\n## Blocked\nwhat\n"))
     assert part.structure_changed
     assert part.placeholders == (("history",), ("history", "budget"))
     assert part.headings == (("## Goal", "## Next Steps"), ("## Goal", "## Blocked"))
@@ -268,7 +268,7 @@ def test_diff_tells_structure_from_guidance() -> None:
 
 @given(TEXT, TEXT)
 def test_diff_is_empty_only_for_equal_texts(a: str, b: str) -> None:
-    parts = diff(replace(GOOD, first=a), replace(GOOD, first=b))
+    parts = template_diff(replace(GOOD, first=a), replace(GOOD, first=b))
     assert bool(parts) == (a != b)
     assert all(part.changes for part in parts)
 
@@ -388,13 +388,14 @@ def test_unwanted_blocks_go_with_the_blank_lines_after_them(text: str, kept: str
 
 
 def test_a_change_of_placeholders_alone_is_one_of_structure() -> None:
-    (part,) = diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "{{ task }}")))
+    (part,) = template_diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "{{ task }}")))
     assert part.structure_changed
     assert part.headings[0] == part.headings[1]
-    (part,) = diff(GOOD, replace(GOOD, first=FIRST.replace("## Goal", "## Aim")))
+    (part,) = template_diff(GOOD, replace(GOOD, first=FIRST.replace("## Goal", "## Aim")))
     assert part.structure_changed
     assert part.placeholders[0] == part.placeholders[1]
-    assert [each.part for each in diff(GOOD, Template("x", "y", "z", "f"))] == ["system", "first", "update", "frame"]
+    parts = template_diff(GOOD, Template("x", "y", "z", "f"))
+    assert [each.part for each in parts] == ["system", "first", "update", "frame"]
 
 
 def test_a_saved_template_has_only_the_files_that_it_needs(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from recompact.attribution.judgement import Verification
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
-from recompact.values.phases import PHASES, Phase, phase_of
+from recompact.values.call_effects import PHASES, Phase, phase_of
 from recompact.values.stats import Estimate, bootstrap_ratios
 from recompact.values.tables import Number, Table, columns
 

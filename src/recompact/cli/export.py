@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.harnesses.exporting.export import Export, install as put_in_place, write_export
-from recompact.harnesses.exporting.prompt import BUDGET
+from recompact.harnesses.exporting import BUDGET, Export, install as put_in_place, write_export
 from recompact.harnesses.registry import HARNESSES, load_harness
 from recompact.values.template import resolve
 

@@ -14,18 +14,15 @@ from rich.console import Console
 
 from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
-from recompact.harnesses.importing.constants import PromptConstants
-from recompact.harnesses.importing.template_import import check_target, from_files, from_package, from_settings, write
+from recompact.harnesses.importing import PromptConstants, check_target, from_files, from_package, from_settings, write
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
-from recompact.presentation.report.document import prompt_change
+from recompact.presentation.report.document import PartDiff, prompt_change, template_diff
 from recompact.presentation.report.terminal import heading, print_change, text
 from recompact.values.chat import sha256
 from recompact.values.template import (
     BUILT_IN,
     Defect,
-    PartDiff,
     Template,
-    diff as diff_of,
     directory_of,
     headings,
     lint as findings_of,
@@ -127,7 +124,7 @@ def lint(template: str, as_json: bool) -> None:
 def diff(a: str, b: str, as_json: bool) -> None:
     """Compare two templates section by section."""
     before, after = _open(a)[0], _open(b)[0]
-    parts = diff_of(before, after)
+    parts = template_diff(before, after)
     if as_json:
         print_json(
             {

@@ -28,7 +28,7 @@ from recompact.engine.store.runs import run_path
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
-from recompact.values.template.files import BUILT_IN
+from recompact.values.template import BUILT_IN
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Trajectory
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from recompact.compressors.protocol import Compaction, Compressor, CompressorInputs
 from recompact.registry import Limit
 from recompact.values.context import Context, Summary, Turn, replaced_turns
-from recompact.values.exact_values import exact_values
+from recompact.values.literals import exact_values
 from recompact.values.tokens import TokenCounter
 
 HEADING = "## Exact values from before"

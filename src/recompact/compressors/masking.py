@@ -12,9 +12,9 @@ from typing import Annotated
 
 from recompact.compressors.protocol import Compaction, CompressorInputs, has_room
 from recompact.registry import Limit
+from recompact.values.call_effects import reports_error
 from recompact.values.chat import Message
 from recompact.values.context import Context, Turn
-from recompact.values.phases import reports_error
 from recompact.values.tokens import TokenCounter
 
 _BEGINNING = "[The result of "

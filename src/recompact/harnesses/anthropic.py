@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.literals import json_text
-from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.exporting import Export, ExportFile, json_text, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.values.template import Template
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.literals import toml_text
-from recompact.harnesses.exporting.modules import origin
-from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.exporting import Export, ExportFile, one_prompt, origin, toml_text
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.settings import PromptFile
+from recompact.harnesses.importing import PromptFile
 from recompact.harnesses.transcripts.codex import READER
 from recompact.values.template import Template
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export
-from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_export
-from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.exporting import Export, format_text, one_prompt, python_export
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.langchain import TRIM
 from recompact.values.template import Template

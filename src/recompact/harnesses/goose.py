@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.literals import jinja_text
-from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.exporting import Export, ExportFile, jinja_text, one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.settings import PromptFile
+from recompact.harnesses.importing import PromptFile
 from recompact.values.template import Template
 
 EARLIER = "a message that sums up what came before it"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recompact.harnesses.exporting.export import Export
-from recompact.harnesses.importing.constants import PromptConstants
-from recompact.harnesses.importing.settings import PromptFile
+from recompact.harnesses.exporting import Export
+from recompact.harnesses.importing import PromptConstants, PromptFile
 from recompact.harnesses.transcripts.reader import Reader
 from recompact.values.template import Template
 

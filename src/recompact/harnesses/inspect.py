@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export
-from recompact.harnesses.exporting.literals import format_text
-from recompact.harnesses.exporting.modules import python_export
-from recompact.harnesses.exporting.prompt import Prompt, one_prompt
+from recompact.harnesses.exporting import Export, Prompt, format_text, one_prompt, python_export
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.constants import PromptConstants
+from recompact.harnesses.importing import PromptConstants
 from recompact.harnesses.transcripts.inspect import READER
 from recompact.values.template import Template, placeholders
 

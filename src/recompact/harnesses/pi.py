@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export, ExportFile
-from recompact.harnesses.exporting.modules import FILL, RENDER, javascript_module
-from recompact.harnesses.exporting.prompt import both_prompts
+from recompact.harnesses.exporting import FILL, RENDER, Export, ExportFile, both_prompts, javascript_module
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.transcripts.pi import READER
 from recompact.values.template import Template

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.harnesses.exporting.export import Export, write_export
-from recompact.harnesses.exporting.prompt import BUDGET
+from recompact.harnesses.exporting import BUDGET, Export, write_export
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.transcripts.reader import Reader
 from recompact.harnesses.transcripts.registry import READERS

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from recompact.harnesses.exporting.export import Export
-from recompact.harnesses.exporting.modules import python_export
-from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.exporting import Export, one_prompt, python_export
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.constants import PromptConstants
+from recompact.harnesses.importing import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = "a user message that sums up what came before it"

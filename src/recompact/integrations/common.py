@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.harnesses.exporting.prompt import BUDGET as BUDGET
+from recompact.harnesses.exporting import BUDGET as BUDGET
 from recompact.values.template import Template, resolve
 from recompact.version import install_command
 

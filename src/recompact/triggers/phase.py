@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recompact.triggers.protocol import Moment
-from recompact.values.phases import SAFE
+from recompact.values.call_effects import SAFE
 
 
 def trigger(moment: Moment) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from recompact.values.call_effects import Phase, phase_of
 from recompact.values.context import Context
-from recompact.values.phases import Phase, phase_of
 
 
 @dataclass(frozen=True)

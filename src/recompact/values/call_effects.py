@@ -1,4 +1,7 @@
-"""What a call does, whichever harness's tool it is: its kind, the files it reads and changes, and what it asks for."""
+"""What a call does, whichever harness's tool it is: its kind, the files it reads and changes, and what it asks for.
+
+A turn ends the phase of an agent's work that its last call belongs to.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal, get_args
 
+from recompact.values.context import Turn
 from recompact.values.session import Call
 from recompact.values.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
 from recompact.values.texts import word_set
@@ -215,3 +219,49 @@ def _key(call: Call, path: str) -> int:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+Phase = Literal["user", "error", "read", "edit", "test", "other"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+SAFE: frozenset[Phase] = frozenset({"user", "edit", "test"})
+"""After these nothing hangs in the air: a user speaks, something was changed, a test was run without an error."""
+
+_ERROR = re.compile(
+    r'\s*(?:error\b|traceback \(|\{\s*"error")|.*\bexit (?:code|status):? [1-9]', re.IGNORECASE | re.DOTALL
+)
+_LOOKED_AT = 2_000  # characters of a result
+
+
+def reports_error(text: str) -> bool:
+    """Whether a result tells that its call failed.
+
+    >>> reports_error('{"error": "no such file"}'), reports_error("fine\\nexit code 1"), reports_error("no errors")
+    (True, True, False)
+    """
+    return _ERROR.match(text[:_LOOKED_AT]) is not None
+
+
+def phase_of(turn: Turn | None) -> Phase:
+    """What the agent was in the middle of after this turn.
+
+    >>> from recompact.values.chat import Message, ToolCall, assistant, user
+    >>> call = assistant("", ToolCall("1", "read_file", '{"path": "a.py"}'))
+    >>> phase_of(Turn(call, (Message("tool", "text", call_id="1"),), 5)), phase_of(Turn(call, (user("go on"),), 5))
+    ('read', 'user')
+    """
+    if turn is None:
+        return "other"
+    if turn.results and turn.results[-1].role == "user" and not turn.results[-1].content.startswith("Error:"):
+        return "user"
+    if any(reports_error(result.content) for result in turn.results):
+        return "error"
+    if not turn.message.calls:
+        return "other"
+    call = turn.message.calls[-1]
+    try:
+        kind = effect_of(Call(call.id, call.name, call.parsed())).kind
+    except ValueError:  # the arguments are no object
+        return "other"
+    if kind in READING:
+        return "read"
+    return "edit" if kind == "vcs-change" else kind if kind in ("edit", "test") else "other"  # type: ignore[return-value]

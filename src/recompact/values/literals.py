@@ -1,7 +1,8 @@
 """Literals: the exact strings that cannot be guessed back once a summary has dropped them.
 
 They are taken only from what the agent asked for after a compaction, and then looked up in the older text. The other
-way round, indexing every literal of a session, costs ten times as much and finds the same.
+way round, indexing every literal of a session, costs ten times as much and finds the same. Exact values are those of
+them that no summary can say in words and no agent can guess.
 """
 
 from __future__ import annotations
@@ -109,3 +110,28 @@ def covers(text: str, literal: Literal) -> bool:
         return True
     name = literal.form.rsplit("/", 1)[-1]
     return literal.kind == "path" and "." in name and contains(text, name)
+
+
+_VALUE = re.compile(
+    r"""
+    [\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+                       # an address
+    | (?<![\w-])(?=[\w-]{0,80}\d)(?=[\w-]{0,80}[A-Za-z])[A-Za-z0-9]\w*(?:[-_]\w+)+(?![\w-])  # an id of several parts
+    | (?<!\w)(?=\w{0,80}\d)(?=\w{0,80}[A-Za-z])\w{8,80}(?!\w)          # a token
+    """,
+    re.VERBOSE,
+)
+_LONGEST = 80
+_LOOKED_AT = 20_000  # characters of one text
+_KINDS = frozenset({"url", "path", "hash", "file", "number"})
+
+
+def exact_values(text: str) -> Iterator[str]:
+    """The exact values of a text, each once, in order.
+
+    >>> list(exact_values('{"token": "pay-7f3a91", "path": "/src/a/main.py", "note": "two of 12", "to": "ada@x.org"}'))
+    ['pay-7f3a91', 'ada@x.org', '/src/a/main.py']
+    """
+    text = text[:_LOOKED_AT]
+    found = dict.fromkeys(match[0] for match in _VALUE.finditer(text))
+    more = (each.text for each in literals(text) if each.kind in _KINDS)
+    yield from (value for value in dict.fromkeys((*found, *more)) if len(value) <= _LONGEST and ", " not in value)

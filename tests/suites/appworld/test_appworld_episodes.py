@@ -10,7 +10,7 @@ from needs import needs
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.suites.appworld.evidence import pack
+from recompact.suites.appworld.grader import pack
 from recompact.values.trajectory import Snapshot
 
 pytestmark = needs("appworld", "bubblewrap")

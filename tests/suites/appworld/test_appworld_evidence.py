@@ -9,7 +9,7 @@ import zlib
 import pytest
 from hypothesis import given, strategies
 
-from recompact.suites.appworld.evidence import Unusable, pack, unpack
+from recompact.suites.appworld.grader import Unusable, pack, unpack
 
 NAMES = strategies.from_regex(r"[a-z_]{1,40}\.jsonl?", fullmatch=True)
 

@@ -16,15 +16,16 @@ from recompact.environments.installations import HOME_VARIABLE, SetupFailed, Set
 from recompact.errors import InputError
 from recompact.suites.appworld import setup as appworld_setup
 from recompact.suites.appworld.installation import (
+    DIFFICULTIES,
     PYTHON_VARIABLE,
     ROOT_VARIABLE,
+    agents_view,
     check_package,
     data_root,
     host_needs,
     missing,
 )
 from recompact.suites.appworld.suite import AppWorldSuite
-from recompact.suites.appworld.view import DIFFICULTIES, agents_view
 from recompact.values.trajectory import Action
 
 

@@ -8,8 +8,7 @@ import sys
 import tempfile
 
 from recompact.environments.installations import Say, SetupFailed, SetupRequest, make_venv, pip_install, run_step
-from recompact.suites.appworld.installation import NAME, PARTS
-from recompact.suites.appworld.view import agents_view
+from recompact.suites.appworld.installation import NAME, PARTS, agents_view
 
 REQUIREMENT = "appworld==0.1.3.post1"
 

@@ -15,11 +15,9 @@ from typing import Annotated, Any
 from recompact.environments.protocol import Behaviour, Environment, Task
 from recompact.errors import InputError
 from recompact.registry import Limit
-from recompact.suites.appworld.environment import AppWorldEnvironment
+from recompact.suites.appworld.environment import TOOL, AppWorldEnvironment
 from recompact.suites.appworld.grader import Grader
-from recompact.suites.appworld.installation import NAME
-from recompact.suites.appworld.prompt import TOOL
-from recompact.suites.appworld.view import DIFFICULTIES
+from recompact.suites.appworld.installation import DIFFICULTIES, NAME
 from recompact.values.trajectory import Action
 
 SPLITS = ("train", "dev", "test_normal", "test_challenge")

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from recompact.environments.files import ActionError
+from recompact.environments.files import ActionError, Files
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
@@ -18,9 +20,147 @@ from recompact.environments.snapshots.mask import VOLATILE
 from recompact.environments.trees import tree_excess
 from recompact.suites.workspace.check import judge
 from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of
-from recompact.suites.workspace.tools import TOOLS, do
-from recompact.values.chat import system, user
+from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score
+
+SHOWN = 16_000
+"""Characters of one observation that the agent is shown; of longer ones, both ends."""
+
+LINES = 400
+"""Lines of a file that are shown at once, unless the agent asks for another number."""
+
+_LONGEST = 100_000  # bytes of a command; the kernel takes little more
+
+Arguments = Mapping[str, Any]
+
+
+def _object(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+_PATH = {"type": "string", "description": f"Path of the file, from {MOUNT}."}
+
+TOOLS = (
+    ToolSpec(
+        "shell",
+        f"Run a command with bash in {MOUNT}. Each command starts there anew, and whatever it started ends with it.",
+        _object(("command",), command={"type": "string"}),
+    ),
+    ToolSpec(
+        "read_file",
+        f"Show the lines of a text file, at most {LINES} unless told otherwise.",
+        _object(
+            ("path",),
+            path=_PATH,
+            start={"type": "integer", "description": "Number of the first line, from 1."},
+            lines={"type": "integer", "description": "How many lines."},
+        ),
+    ),
+    ToolSpec(
+        "write_file",
+        "Write a whole text file. Directories above it are made.",
+        _object(("path", "content"), path=_PATH, content={"type": "string"}),
+    ),
+    ToolSpec(
+        "edit_file",
+        "Replace one passage of a text file, which must occur in it exactly once.",
+        _object(("path", "old", "new"), path=_PATH, old={"type": "string"}, new={"type": "string"}),
+    ),
+    ToolSpec(
+        "finish",
+        "End the task. Say in a few words what was done, or give the answer where one is asked for.",
+        _object(("answer",), answer={"type": "string"}),
+    ),
+)
+
+
+def do(name: str, arguments: Arguments, workspace: Path, files: Files, shell: Shell) -> str:
+    """Carry out an action other than `finish`, and say what came of it."""
+    if name == "shell":
+        return _run(_text(arguments, "command"), workspace, shell)
+    actions: Mapping[str, Callable[[Arguments, Files], str]] = {
+        "read_file": _read,
+        "write_file": _write,
+        "edit_file": _edit,
+    }
+    if name not in actions:
+        raise ActionError(f"there is no tool {name[:80]!r}")
+    return actions[name](arguments, files)
+
+
+def _run(command: str, workspace: Path, shell: Shell) -> str:
+    if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
+        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
+    result = shell.run(command, workspace)
+    output = keep_both_ends(result.output)
+    if result.stopped:
+        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
+    if result.code:
+        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
+    return output or "The command has finished without output."
+
+
+def _read(arguments: Arguments, files: Files) -> str:
+    name = _text(arguments, "path")
+    lines = _content(files, name).split("\n")
+    start, count = _number(arguments, "start", 1), _number(arguments, "lines", LINES)
+    shown = lines[start - 1 : start - 1 + count]
+    if not shown:
+        raise ActionError(f"{name} has {len(lines)} lines, so none from {start} on")
+    rest = len(lines) - (start - 1 + len(shown))
+    more = f"\n[{rest} more lines: read on from line {start + len(shown)}]" if rest > 0 else ""
+    return keep_both_ends("\n".join(shown)) + more or "The file is empty."
+
+
+def _write(arguments: Arguments, files: Files) -> str:
+    name, content = _text(arguments, "path"), arguments.get("content")
+    if not isinstance(content, str):
+        raise ActionError("content must be a text")
+    files.write(name, content.encode("utf-8", "replace"))
+    return f"{name} is written, {len(content.splitlines())} lines."
+
+
+def _edit(arguments: Arguments, files: Files) -> str:
+    name, old, new = _text(arguments, "path"), _text(arguments, "old"), arguments.get("new")
+    if not isinstance(new, str):
+        raise ActionError("new must be a text")
+    content = _content(files, name)
+    times = content.count(old)
+    if times != 1:
+        problem = "does not occur" if not times else f"occurs {times} times"
+        raise ActionError(f"the passage {problem} in {name}; give one that occurs exactly once, as it stands there")
+    files.write(name, content.replace(old, new).encode("utf-8", "replace"))
+    return f"{name} is changed."
+
+
+def _content(files: Files, name: str) -> str:
+    try:
+        return files.read(name).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ActionError(f"{name} is not text in UTF-8") from None
+
+
+def _text(arguments: Arguments, key: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value:
+        raise ActionError(f"{key} must be a text")
+    return value
+
+
+def _number(arguments: Arguments, key: str, default: int) -> int:
+    value = arguments.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ActionError(f"{key} must be a whole number from 1 on")
+    return value
+
+
+def keep_both_ends(text: str, most: int = SHOWN) -> str:
+    """Both ends of a text that is too long, with a mark between them."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
+
 
 SYSTEM = f"""You work on a task in the directory {MOUNT}, with a shell and with tools to read, write and edit files.
 There is no network. Look before you change something, and test what you have changed. Call one tool at a time, and
