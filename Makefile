@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit test-slow test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
-	browser sandbox bench clean
+	browser sandbox bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -125,5 +125,14 @@ bench: $(READY) ## measure the engine beside inspect-ai
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285
 	$(VENV)-bench/bin/python benchmarks/engine.py
 
+# The site's tools are many, so they get an environment of their own.
+docs: $(VENV)-docs/.ready ## build the site into build/site; a dead link or an undocumented public name fails it
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+
+$(VENV)-docs/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean: ## remove the virtual environments
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua $(VENV)-ray $(VENV)-benchmarks
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-bench $(VENV)-llmlingua $(VENV)-ray $(VENV)-benchmarks

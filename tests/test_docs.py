@@ -13,11 +13,12 @@ from types import ModuleType
 
 import pytest
 
+import pages as site
 import recompact
 from recompact.engine.config_parser import parse_config
 
 ROOT = Path(__file__).parent.parent
-FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "AGENTS.md")]
 PAGES = [*FRONT, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -87,3 +88,23 @@ def test_one_version_everywhere() -> None:
     citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert citation is not None
     assert project["version"] == citation[1] == recompact.__version__
+
+
+NAV = re.findall(r"[ :]([\w/.-]+\.md)$", (site.ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+GENERATED = {"reference/cli.md", "reference/config.md", *(f"reference/api/{name}.md" for name in site.API)}
+WRITTEN = sorted(path.relative_to(site.DOCS).as_posix() for path in site.DOCS.rglob("*.md"))
+
+
+def test_every_page_stands_in_the_navigation_once() -> None:
+    elsewhere = {site.site_path(path) for path in site.linked_files() if path.endswith(".md")}
+    assert sorted(NAV) == sorted({*WRITTEN, *GENERATED, *elsewhere}), "add new pages to `nav` in mkdocs.yml"
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_a_page_begins_with_what_the_reader_gets(page: str) -> None:
+    text = (site.DOCS / page).read_text(encoding="utf-8")
+    title, sentence = site.opening(text)
+    assert text.startswith(f"# {title}\n\n")
+    body = text.partition("\n\n")[2]
+    assert re.match(r"[A-Z`\[]", body), "prose comes first, not code or a table"
+    assert sentence[0] == body[0] or body[0] == "["

@@ -34,7 +34,9 @@ class Compaction:
 class Compressor(Protocol):
     """Replaces history. The prefix and the most recent turn always stay as they are."""
 
-    async def compress(self, context: Context, budget: int) -> Compaction: ...
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        """A smaller context for one that is over its budget."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

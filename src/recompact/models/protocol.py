@@ -12,9 +12,13 @@ class ChatModel(Protocol):
     """Text in, text out. Implementations raise the failures of `recompact.models.failures` and nothing else."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The model's name in run files."""
+        ...
 
-    async def reply(self, request: Request) -> Reply: ...
+    async def reply(self, request: Request) -> Reply:
+        """Answer a request."""
+        ...
 
 
 def is_simulated(model: ChatModel) -> bool:

@@ -302,12 +302,15 @@ class Reply:
 
 
 def system(content: str) -> Message:
+    """A message of the role `system`."""
     return Message("system", content)
 
 
 def user(content: str) -> Message:
+    """A message of the role `user`."""
     return Message("user", content)
 
 
 def assistant(content: str, *calls: ToolCall) -> Message:
+    """A message of the agent, with its calls."""
     return Message("assistant", content, calls)

@@ -1,4 +1,4 @@
-"""The README's own path, command by command as printed, from its suite to a report, with a scripted model."""
+"""The path of the first hour, command by command as printed, from a suite to a report, with a scripted model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from commands import recompact, served
 from recompact.cli.init import OWN, SUITE
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## Use it with your agent")[2].partition("\n## ")[0]
+PAGE = (Path(__file__).parents[2] / "docs" / "first-hour.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Your own suite")[2].partition("\n## ")[0]
 COMMANDS = [line.partition("#")[0].strip() for line in SECTION.splitlines() if line.startswith("    recompact ")]
 ROOM = r"Room (\d+): (.*)"
 
@@ -53,13 +53,13 @@ class Luna:
         return f"Seen up to room {last}; most of each: {most}"
 
 
-def test_the_readme_shows_what_init_writes() -> None:
+def test_the_page_shows_what_init_writes() -> None:
     for text in (OWN, SUITE):
         assert text.format(name="rooms") in SECTION
 
 
 @pytest.mark.slow
-def test_the_path_of_the_readme_leads_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_the_page_leads_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [command.split()[1] for command in COMMANDS] == [
         *("init", "check", "collect", "show", "verify", "boundaries", "bisect", "adapt", "evaluate", "report")
     ]
