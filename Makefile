@@ -76,8 +76,8 @@ test-agents: $(READY) ## install Codex, Claude Code, OpenCode, pi, mini-swe-agen
 	test -d $(AGENTS)/deepagents || { $(PYTHON) -m venv $(AGENTS)/deepagents && \
 		$(AGENTS)/deepagents/bin/python -m pip install --quiet --disable-pip-version-check \
 			deepagents==0.7.32 langchain-openai==1.7.3 pytest hypothesis -e .; }
-	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm node@24.9.0 @openai/codex@0.166.0 \
-		opencode-ai@1.18.33 @anthropic-ai/claude-code@2.1.325 @earendil-works/pi-coding-agent@0.87.1
+	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm node@24.9.0 @openai/codex@0.169.0 \
+		opencode-ai@1.18.33 @anthropic-ai/claude-code@2.1.327 @earendil-works/pi-coding-agent@0.87.1
 	$(AGENTS)/deepagents/bin/python -m pytest -rs tests/integrations/test_langchain_loop.py
 	RECOMPACT_TEST_AGENTS=$(AGENTS) $(BIN)/pytest -s tests/real_agents
 

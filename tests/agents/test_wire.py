@@ -140,3 +140,14 @@ def test_steadying() -> None:
         "session": 4711,
         "n": [1, True],
     }
+
+
+def test_unknown_items_of_responses_pass_and_added_tools_are_offered() -> None:
+    function = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
+    added = {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}, function]}
+    told = {"type": "novelty", "content": [{"type": "input_text", "text": "seen"}]}
+    request = RESPONSES.read({"input": [added, told, {"type": "web_search_call"}, {"role": "user", "content": "go"}]})
+    assert [tool.name for tool in request.tools] == ["look"]
+    assert [message.content for message in request.messages] == ["seen", "[web_search_call]", "go"]
+    with pytest.raises(ValueError, match="give the agent a model's name that it does not know"):
+        RESPONSES.read({"input": [{**added, "tools": added["tools"][:1]}]})

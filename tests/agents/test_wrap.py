@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 
+import pytest
 from agent_support import AGENT, Clerk, Forgetful, write_notes
 from commands import recompact, served
 from needs import needs
 
+from recompact.agents.process import AgentDirectories
+from recompact.agents.profiles import PROFILES, known_agent
+from recompact.agents.running import AgentCallbacks
+from recompact.agents.settings import AgentSettings
+from recompact.agents.wrapping import Hearing
 from recompact.values.chat import Request
 
 pytestmark = needs("bubblewrap")
@@ -119,3 +126,80 @@ def test_check_says_whether_an_agent_replays(tmp_path: Path) -> None:
             ended = recompact("check", config, "--play")
             assert text in ended.stdout, ended.stdout + ended.stderr
             assert (ended.returncode == 0) == (trick == "title")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("codex exec -m x Fix", "codex"),
+        ("/opt/bin/claude -p Fix", "claude-code"),
+        ("npx -y @openai/codex@latest exec Fix", "codex"),
+        ("env A=b timeout 9 mini -t Fix", "mini-swe-agent"),
+        ("python3 agent.py codex", None),
+        ("python3 deep_agent.py", None),
+        ("my-codex exec", None),
+    ],
+)
+def test_known_agents_are_recognised_by_their_programs(command: str, name: str | None) -> None:
+    assert known_agent(tuple(command.split())) == name
+
+
+def test_options_go_after_the_program_and_nowhere_else() -> None:
+    pi = PROFILES["pi"]
+    assert pi.equip(("nice", "pi", "-p", "Fix")) == ("nice", "pi", *pi.options, "-p", "Fix")
+    assert pi.equip(("node", "pi.js")) == ("node", "pi.js")
+    assert PROFILES["claude-code"].equip(("claude", "-p")) == ("claude", "-p")
+
+
+def test_a_known_agent_that_ignores_the_usual_variables_is_led_to_the_gateway(tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    place, programs = tmp_path / "tasks" / "notes" / "files", tmp_path / "bin"
+    programs.mkdir()
+    (programs / "codex").write_text(
+        f"#!{PYTHON}\nimport os, re, sys\n"
+        """os.environ["OPENAI_BASE_URL"] = re.search('base_url="([^"]+)"', " ".join(sys.argv))[1]\n"""
+        f'sys.argv = ["agent", "responses", "stream", sys.argv[-1]]\n{AGENT}'
+    )
+    (programs / "codex").chmod(0o755)
+    with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
+        config = write_config(tmp_path / "mine.toml", server.base_url)
+        wrapped = ("wrap", "--json", "--out", tmp_path / "out.jsonl", config, "--", "codex", "exec", "Read the notes.")
+        ended = recompact(*wrapped, cwd=place, env={"PATH": f"{programs}:{os.environ['PATH']}"})
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["compactions"]
+
+
+def test_an_agent_that_asks_elsewhere_is_an_error(tmp_path: Path) -> None:
+    """It does its work with another server, and ends well: nobody may take that for a session of ours."""
+    write_notes(tmp_path / "tasks")
+    (tmp_path / "agent.py").write_text(AGENT)
+    place = tmp_path / "tasks" / "notes" / "files"
+    with served({"m": Clerk()}) as elsewhere:
+        config = write_config(tmp_path / "mine.toml", "http://127.0.0.1:1/v1")
+        led = f"OPENAI_BASE_URL={elsewhere.base_url}"
+        agent = ["env", led, PYTHON, tmp_path / "agent.py", "chat", "plain", "Read the notes."]
+        ended = recompact("wrap", config, "--", *agent, cwd=place)
+    assert (place / "answer.txt").exists()
+    assert ended.returncode == 2
+    assert "no request of env came to the gateway: it ended with exit code 0" in ended.stderr
+    assert "OPENAI_BASE_URL" in ended.stderr
+    assert not list(place.glob("*.jsonl"))
+
+
+async def test_silence_is_told_once_and_only_while_nothing_has_come(tmp_path: Path) -> None:
+    told: list[str] = []
+    directories = AgentDirectories.new()
+    settings = AgentSettings((PYTHON, "-c", "import time; time.sleep(60)"), in_place=tmp_path)
+    callbacks = AgentCallbacks(lambda exchange: exchange, lambda reason: None, lambda reason: None)
+    for misuse in (False, True):
+        hearing = Hearing(settings, told.append, patience=0.2)
+        agent = await hearing(directories, "", callbacks)
+        try:
+            if misuse:
+                hearing.requests += 1
+            await asyncio.sleep(0.4)
+            assert told[-1:] == ([] if misuse else [agent.process.url])
+            told.clear()
+        finally:
+            await agent.end()
+    directories.remove()

@@ -37,7 +37,6 @@ from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.trees import TreeLimits, TreeRefused, in_thread, tree_excess
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
-from recompact.values.texts import quantity
 from recompact.values.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
@@ -216,9 +215,11 @@ class AgentEpisode:
         except _OverfullError as error:
             raise self._failure(str(error)) from None
         if arrival is None:
-            strangers = sum(times for change, times in self.changes.items() if change.startswith(_REFUSED))
-            keyless = f"; the gateway refused {quantity(strangers, 'request')} without its key" if strangers else ""
-            raise self._failure(f"it ended before it asked its model for anything{keyless}")
+            ended = f"it ended with exit code {self._agent.ended.result()} before it asked its model for anything"
+            refusals = {c: times for c, times in self.changes.items() if c.startswith(_REFUSED)}
+            raise self._failure(
+                "; ".join([ended, *(f"{change} ({times} times)" for change, times in refusals.items())])
+            )
         self._pending = arrival
         self._first = tuple(self._steady_message(message) for message in arrival.request.messages)
 

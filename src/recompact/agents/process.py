@@ -127,16 +127,16 @@ class AgentProcess:
         if program is None:
             listener = socket.create_server(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            if settings.in_place is not None:
-                places = Places(url, os.environ.get("HOME", "/"), str(settings.in_place), directories.key)
-                return await _in_place(settings, places, listener)
-            places = Places(url, str(directories.home), str(directories.workspace), directories.key)
+            workspace = str(settings.in_place or directories.workspace)
+            places = Places(url, str(directories.home), workspace, directories.key)
         else:
             places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
-        command = tuple(places.fill(part, task) for part in settings.command)
-        found = _program(command[0])
         for name, content in settings.files.items():
             _write(directories.home, name, places.fill(content, task))
+        if settings.in_place is not None:
+            return await _in_place(settings, places, listener)
+        command = tuple(places.fill(part, task) for part in settings.command)
+        found = _program(command[0])
         path = ":".join(dict.fromkeys([str(Path(found).parent), *_SYSTEM_PATH.split(":")]))
         if program is None:
             path = os.environ.get("PATH", path)
@@ -148,6 +148,11 @@ class AgentProcess:
             return AgentProcess(process, listener, settings, group, places.key)
         variables = variables_of(settings, places, task, TEMPORARY, path)
         return await _start_sandboxed(program, (found, *command[1:]), settings, directories, variables)
+
+    @property
+    def url(self) -> str:
+        """Where its gateway is, as an agent outside a sandbox sees it."""
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
 
     @property
     def last_line(self) -> str:
@@ -215,7 +220,7 @@ async def _in_place(settings: AgentSettings, places: Places, listener: socket.so
     """Start it as its user would, except for its model's address."""
     command = [places.fill(part, "") for part in settings.command]
     own = {name: places.fill(value, "") for name, value in settings.variables.items()}
-    variables = {**os.environ, **server_variables(places), **own}
+    variables = {**os.environ, "PWD": places.workspace, **server_variables(places), **own}
     process = await _spawn([_program(command[0]), *command[1:]], Path(places.workspace), variables)
     return AgentProcess(process, listener, settings, ControlGroup(), places.key)
 

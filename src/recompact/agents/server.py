@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
-from recompact.agents.wire.formats import WireFormat, format_of
+from recompact.agents.wire.formats import FORMATS, WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage
 from recompact.values.loopback import foreign_origin, is_among, server_log
@@ -115,6 +115,8 @@ class Gateway:
 
         form = format_of(http.path) if http.method == "POST" else None
         if form is None:
+            if http.method == "POST" and not http.path.endswith("/count_tokens"):
+                self._refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
             body = json.loads(await http.read())
@@ -123,7 +125,7 @@ class Gateway:
             self._misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
             return _refusal(413, "the request is too large")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            self._misuse(f"it sent a request that cannot be read ({form.path}: {error!r:.200})")
+            self._misuse(f"it sent a request that cannot be read ({form.path}: {_reason(error)})")
             return _refusal(400, "the request is not understood")
         exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
         exchange = self._arrive(exchange)
@@ -164,6 +166,11 @@ class Gateway:
             finally:
                 closing.cancel()
         return exchange.answer.done()
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a body: in our words where they are ours, else with the kind of error."""
+    return str(error)[:400] if type(error) is ValueError else repr(error)[:200]
 
 
 def _write_reply(form: WireFormat, exchange: Exchange) -> dict[str, Any]:

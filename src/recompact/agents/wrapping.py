@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from recompact.agents.episode import AgentEpisode
+from recompact.agents.process import AgentDirectories
+from recompact.agents.running import AgentCallbacks, Command, ServedAgent
+from recompact.agents.server import Exchange
 from recompact.agents.settings import AgentSettings
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
 from recompact.values.chat import Message
@@ -24,19 +28,52 @@ class WorkInPlace:
         return Score.of(True)
 
 
+SILENCE = 15.0  # seconds without a request, after which an agent's user should know
+
+
+@dataclass(eq=False)
+class Hearing:
+    """Starts an agent and hears whether it asks its model at the gateway. Where it does not within `patience` seconds,
+    `silent` gets the gateway's address."""
+
+    settings: AgentSettings
+    silent: Callable[[str], None]
+    patience: float = SILENCE
+    requests: int = 0
+
+    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> ServedAgent:
+        def arrive(exchange: Exchange) -> Exchange:
+            self.requests += 1
+            return callbacks.arrive(exchange)
+
+        def misuse(reason: str) -> None:
+            self.requests += 1
+            callbacks.misuse(reason)
+
+        heard = AgentCallbacks(arrive, misuse, callbacks.refuse)
+        agent = await Command(self.settings)(directories, task, heard)
+        asyncio.get_running_loop().call_later(self.patience, self._tell, agent)
+        return agent
+
+    def _tell(self, agent: ServedAgent) -> None:
+        if not self.requests and not agent.ended.done():
+            self.silent(agent.process.url)
+
+
 @dataclass(frozen=True)
 class WrappedAgent:
     """The agent as a suite of one task."""
 
     settings: AgentSettings
     task: Task
-    name: str = "wrap"
+    hearing: Hearing
+    name: str = field(default="wrap", init=False)
 
     async def tasks(self, split: str) -> Sequence[Task]:
         return [self.task]
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
-        return AgentEpisode(self.settings, task, WorkInPlace(), ask)
+        return AgentEpisode(self.settings, task, WorkInPlace(), ask, self.hearing)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None

@@ -14,12 +14,13 @@ from typing import Any
 import click
 
 from recompact.agents.defects import find_program
-from recompact.agents.wrapping import WrappedAgent, transcript, transcript_of_calls
+from recompact.agents.profiles import PROGRAMS, known_agent
+from recompact.agents.wrapping import SILENCE, Hearing, WrappedAgent, transcript, transcript_of_calls
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.stopping import end_stopped
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import trajectory_unit
-from recompact.engine.config import Config
+from recompact.engine.config import AgentConfig, Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.calls import call_rows
 from recompact.engine.store.records import read_trajectory
@@ -45,8 +46,10 @@ def command(
 ) -> None:
     """Run an agent here, with your rights and with the model and the compaction of CONFIG.
 
-    Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
-    must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
+    Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests".
+    claude, codex, mini, opencode and pi are led to the gateway, as by their profiles. Any other must ask its model at
+    OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address. Exit code 2: no request
+    reached the gateway.
     """
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -64,13 +67,18 @@ def command(
     dummies = {
         model.key_env: "{key}" for model in loaded.models.values()
     }  # the gateway has the keys, the agent has none
-    settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
+    known = known_agent(agent)
+    settings = replace(loaded.agent, command=agent, profile=known, variables={**dummies, **loaded.agent.variables})
+    if known:
+        say(f"recompact: {agent[0]} is set up as by the profile {known}: its model is the gateway's.", err=True)
     if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
         raise InputError(missing[1])
     try:
-        trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
+        trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name))
     except KeyboardInterrupt:
         end_stopped(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target))
+    if not trajectory.steps:
+        raise InputError(f"{trajectory.error or trajectory.ending}. No transcript was written")
     _write(target, transcript(trajectory))
     if as_json:
         print_json(_describe_trajectory(trajectory, target, name))
@@ -106,14 +114,41 @@ def _template(name: str) -> str:
     return name if name in BUILT_IN else str(Path(name).resolve())
 
 
-async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
-    task = Task(name, shlex.join(agent))
-    # The command was typed here: its program is not relative to the config.
-    settings = replace(config.agent.settings(config.directory), command=agent, in_place=Path.cwd())
-    async with open_study(config, name, suite=WrappedAgent(settings, task)) as study:
+async def _run(config: Config, name: str) -> Trajectory:
+    here, agent = Path.cwd(), config.agent
+    task = Task(name, shlex.join(agent.command))
+    settings = replace(agent.settings(here), in_place=here)  # the command was typed here
+    hearing = Hearing(settings, lambda url: say(f"recompact: {_silence(agent, url)}", err=True))
+    async with open_study(config, name, suite=WrappedAgent(settings, task, hearing)) as study:
         unit = trajectory_unit(study, f"wrap/{name}", task, phase="wrap", snapshots=False)
         await study.complete("wrap", "trajectory", [unit])
-        return read_trajectory(study.store, unit.name)
+        trajectory = read_trajectory(study.store, unit.name)
+    if not hearing.requests:
+        said = trajectory.error.removeprefix(f"task {name}: the agent: ")
+        raise InputError(f"no request of {agent.command[0]} came to the gateway: {said}. {_way_in(agent)}")
+    return trajectory
+
+
+def _silence(agent: AgentConfig, url: str) -> str:
+    return (
+        f"{SILENCE:g} s have passed, and no request of {agent.command[0]} has come to the gateway at {url}. If it asks"
+        f" its provider directly, it is not compacted here and costs what it costs there. {_way_in(agent)}"
+    )
+
+
+def _way_in(agent: AgentConfig) -> str:
+    """How an agent that asks its model elsewhere is led to the gateway."""
+    if agent.profile:
+        return (
+            f"The profile {agent.profile} leads it to the gateway, unless its arguments or its own settings name"
+            " another provider or model: leave those out"
+        )
+    return (
+        "It has to ask its model at OPENAI_BASE_URL, OPENAI_API_BASE or ANTHROPIC_BASE_URL, which wrap sets. If it"
+        " takes its address from elsewhere, write {url}/v1 there (with Anthropic's format: {url}), and {key} for its"
+        " key, in its arguments or in [agent.variables] or [agent.files] of the config. These need none of that:"
+        f" {', '.join(sorted(PROGRAMS))}"
+    )
 
 
 def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dict[str, object]:

@@ -118,7 +118,7 @@ class AgentConfig:
     def settings(self, directory: Path) -> AgentSettings:
         """How the program is to be started; its paths are relative to `directory`."""
         known = profile_named(self.profile) if self.profile else Profile(())
-        command = self.command or known.command
+        command = known.equip(self.command or known.command) if self.profile else self.command
         if command and "/" in command[0] and not command[0].startswith("{"):  # {home} and the like are filled in later
             command = (str(_absolute(directory, command[0])), *command[1:])
         return AgentSettings(

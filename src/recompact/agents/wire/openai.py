@@ -63,6 +63,7 @@ def read_responses(body: Mapping[str, Any]) -> Request:
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     messages = [Message("system", body["instructions"])] if body.get("instructions") else []
+    offered = list(body.get("tools") or ())
     for item in items:
         kind = item.get("type", "message")
         if kind == "message":
@@ -74,9 +75,17 @@ def read_responses(body: Mapping[str, Any]) -> Request:
             messages.append(Message("assistant", before.content, (*before.calls, call)))
         elif kind == "function_call_output":
             messages.append(Message("tool", _text(item["output"]), (), item["call_id"]))
-        elif kind != "reasoning":
-            raise ValueError(f"input items of type {kind} are not known here")
-    tools = tuple(_tool(tool) for tool in body.get("tools") or () if tool.get("type") == "function")
+        elif kind == "additional_tools":
+            offered += item["tools"]
+        elif kind != "reasoning":  # as with parts of a message: its text or, where it has none, its kind is kept
+            messages.append(Message("user", _text(item.get("content") or item.get("output")) or f"[{kind}]"))
+    tools = tuple(_tool(tool) for tool in offered if tool.get("type") == "function")
+    if offered and not tools:
+        kinds = ", ".join(dict.fromkeys(str(tool.get("type")) for tool in offered))
+        raise ValueError(
+            f"it offers no tool that is a function, only such ({kinds}) as its provider's own models can call: give the"
+            " agent a model's name that it does not know, such as model, so that it offers functions"
+        )
     effort = (body.get("reasoning") or {}).get("effort")
     form = (body.get("text") or {}).get("format")
     return Request(tuple(messages), tools, _decoding(body, body.get("max_output_tokens"), effort, form, None))
