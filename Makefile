@@ -52,7 +52,7 @@ test-wheel: $(READY) ## build the wheel, install it into an empty environment, a
 test-harnesses: $(READY) ## install harnesses into a scratch directory, import their prompts, and run eight of them
 	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses
 
-test-formats: $(READY) ## install the newest releases whose logs the audit reads, and check that it reads them in full
+test-formats: $(READY) ## install the newest Inspect, Harbor and OpenTelemetry, and check that they and we read each other's files
 	RECOMPACT_TEST_FORMATS=1 $(BIN)/pytest -s tests/harnesses/test_newest_formats.py
 
 # torch is large, so it gets an environment of its own. A build without CUDA: TORCH='torch==VERSION+cpu'

@@ -316,7 +316,7 @@ def test_embedded_trajectories_are_sessions_of_their_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "noted"), [("ATIF-v1.0", False), ("ATIF-v1.7", False), ("ATIF-v1.8", True), ("ATIF-v2.0", True)]
+    ("version", "noted"), [("ATIF-v1.0", False), ("ATIF-v1.8", False), ("ATIF-v1.9", True), ("ATIF-v2.0", True)]
 )
 def test_a_newer_version_is_noted(version: str, noted: bool) -> None:
     tally = Tally()

@@ -53,11 +53,7 @@ def _turn(turn: Turn, step: int) -> Iterator[Event]:
     if turn.message.content:
         yield Passage("assistant", turn.message.content, key, step)
     for call in turn.message.calls:
-        try:
-            arguments = call.parsed()
-        except ValueError:
-            arguments = {"input": call.arguments}
-        yield Call(f"{step} {call.id}", call.name, arguments, "", key, key, step)
+        yield Call(f"{step} {call.id}", call.name, call.readable, "", key, key, step)
     for result in turn.results:
         if result.call_id:
             yield Result(f"{step} {result.call_id}", result.content, None, key, step)

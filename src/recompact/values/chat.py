@@ -83,6 +83,14 @@ class ToolCall:
             raise ValueError(f"the arguments of {self.name} must be a JSON object, not {type(value).__name__}")
         return value
 
+    @property
+    def readable(self) -> dict[str, Any]:
+        """The arguments as an object, whatever they are: what does not parse stands under `input`."""
+        try:
+            return self.parsed()
+        except ValueError:
+            return {"input": self.arguments}
+
 
 def _read_json(text: str) -> Any:
     """A JSON value of finite numbers and whole characters only: what is not JSON elsewhere is not JSON here."""

@@ -102,16 +102,18 @@ class JournaledReply:
 
 def journaled_replies(store: Store, configured: Collection[str]) -> list[JournaledReply]:
     """All replies of these models, by unit and in order."""
-    rows = store._rows("SELECT unit, ordinal, role, configured, seconds FROM calls ORDER BY unit, ordinal")
-    wanted = [row for row in rows if row["configured"] in configured]
-    units = {unit: store.journaled(unit) for unit in dict.fromkeys(row["unit"] for row in wanted)}
+    rows = store._rows("SELECT DISTINCT unit, configured FROM calls ORDER BY unit")
+    units = dict.fromkeys(row["unit"] for row in rows if row["configured"] in configured)
+    return [reply for unit in units for reply in unit_replies(store, unit) if reply.configured in configured]
+
+
+def unit_replies(store: Store, unit: str) -> list[JournaledReply]:
+    """All replies that a unit got, in order."""
+    replies = store.journaled(unit)
+    rows = store._rows("SELECT ordinal, role, configured, seconds FROM calls WHERE unit = ? ORDER BY ordinal", (unit,))
     return [
-        JournaledReply(
-            *(row["unit"], row["ordinal"], row["role"], row["configured"]),
-            *units[row["unit"]][row["ordinal"]],
-            row["seconds"],
-        )
-        for row in wanted
+        JournaledReply(unit, row["ordinal"], row["role"], row["configured"], *replies[row["ordinal"]], row["seconds"])
+        for row in rows
     ]
 
 

@@ -234,6 +234,12 @@ def trajectories(store: Store, task: str | None = None, phase: str = "collect") 
     return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
 
 
+def recorded_phases(store: Store) -> tuple[str, ...]:
+    """The phases that have a trajectory, in the order in which they came."""
+    rows = store._rows("SELECT phase, min(rowid) AS first FROM trajectories GROUP BY phase ORDER BY first")
+    return tuple(row["phase"] for row in rows)
+
+
 def failed_compactions(store: Store, rows: Iterable[TrajectoryRow]) -> FailedCompactions:
     """The compactions that failed in these trajectories, from their incidents."""
     return failed_in_all(failed_in_unit(store, row.unit) for row in rows if row.incidents)

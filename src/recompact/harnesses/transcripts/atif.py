@@ -1,4 +1,4 @@
-"""ATIF, the trajectory format of Harbor, versions 1.0 to 1.7: one JSON document, steps with calls and observations.
+"""ATIF, the trajectory format of Harbor, versions 1.0 to 1.8: one JSON document, steps with calls and observations.
 
 Since 1.7 a system step says by `context_management` what became of the context; before, terminus-2 referred to the
 agents that wrote the summary, which is the next user step.
@@ -32,7 +32,7 @@ from recompact.values.session import (
     Tally,
 )
 
-NEWEST = (1, 7)
+NEWEST = (1, 8)
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -56,7 +56,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             yield replace(handoff, summary="\n\n".join(_copied_texts(steps)) or None)
         version = re.fullmatch(r"ATIF-v(\d+)\.(\d+)", text(document.get("schema_version")))
         if version is None or (int(version[1]), int(version[2])) > NEWEST:
-            tally.notes["trajectory of an ATIF version newer than 1.7: parts may be missed"] += 1
+            tally.notes[f"trajectory of an ATIF version newer than {NEWEST[0]}.{NEWEST[1]}: parts may be missed"] += 1
         handoff = yield from _trajectory(document, None, tally)
         for inner in items(document.get("subagent_trajectories")):
             yield NewSession()
