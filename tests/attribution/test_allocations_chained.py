@@ -44,7 +44,7 @@ def test_a_trajectory_broken_off_has_no_rest(ending: str) -> None:
 
 
 def test_running_out_of_steps_is_an_end_of_its_own() -> None:
-    assert links_of([TrajectoryFacts(UNIT, (40,), 50, 0.0, "step limit")]) == {FIRST: Outcome(0.0, 10)}
+    assert links_of([TrajectoryFacts(UNIT, (40,), 50, 0.0, "step limit")]) == {FIRST: Outcome(0.0, 10, ran_out=True)}
 
 
 def test_chained_outcomes_come_from_pre_outcomes() -> None:

@@ -28,7 +28,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import PUBLISHED, SUCCESS_PRIOR, cells, published_prior
+from recompact.attribution.prior import PUBLISHED, SUCCESS_PRIOR, cells, learn_priors, published_prior
 from recompact.attribution.racing import Racing
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
@@ -95,6 +95,56 @@ def test_burden_estimate_covers(draws: int, dispersion: float) -> None:
         return interval.low <= 4 <= interval.high
 
     assert 0.90 <= fmean(once() for _ in range(1500)) <= 1.0
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_burden_covers_lengths_that_vary_more_than_the_published_ones(draws: int) -> None:
+    """The run itself tells how much lengths vary: here ten times as much as in the published runs."""
+    chance = Random(f"varied/{draws}")
+
+    def lengths(mean: float) -> dict[int, Outcome]:
+        return {n: Outcome(1.0, max(1, round(chance.gauss(mean, (4 * mean) ** 0.5)))) for n in range(draws)}
+
+    def held() -> tuple[float, float]:
+        known = {boundary(n): Outcomes(lengths(30), lengths(34)) for n in range(25)}
+        priors = learn_priors(known)
+        learned = [effect_of(own, prior=priors.of(id)) for id, own in known.items()]
+        assumed = [effect_of(own) for own in known.values()]
+        return tuple(  # type: ignore[return-value]
+            fmean(e.burden_estimate.low <= 4 <= e.burden_estimate.high for e in each if e)
+            for each in (learned, assumed)
+        )
+
+    learned, assumed = zip(*(held() for _ in range(30)), strict=True)
+    assert fmean(learned) >= 0.94
+    assert fmean(assumed) < 0.9
+
+
+@pytest.mark.parametrize("draws", [1, 3, 9])
+def test_burden_covers_where_some_draws_run_out_of_steps(draws: int) -> None:
+    chance = Random(f"limit/{draws}")
+
+    def arm_of(mean: float) -> list[Outcome]:
+        out = [chance.random() < 0.1 for _ in range(draws)]
+        return [Outcome(1.0, 50 if each else round(chance.gauss(mean, 2)), 0, each) for each in out]
+
+    def once() -> bool:
+        interval = burden_estimate(arm_of(12), arm_of(15))
+        return interval.low <= 0.9 * 3 <= interval.high
+
+    assert fmean(once() for _ in range(1000)) >= 0.94
+
+
+def test_a_draw_that_ran_out_of_steps_is_not_taken_for_a_long_one() -> None:
+    """Whether it ended there by itself or not: the estimate is the same, what is known of it is not."""
+    pre = [Outcome(1.0, 10)] * 3
+    ended, cut = ([Outcome(1.0, 12), Outcome(1.0, 12), Outcome(0.0, 40, 0, out)] for out in (False, True))
+    one, other = burden_estimate(pre, ended), burden_estimate(pre, cut)
+    assert one.value == other.value == pytest.approx(34 / 3)
+    assert (other.low, other.high) != (one.low, one.high)
+    assert burden_estimate(cut, cut).low < 0 < burden_estimate(cut, cut).high
+    every = [Outcome(0.0, 40, 0, True)] * 2
+    assert burden_estimate(every, every).value == 0
 
 
 def test_with_three_pairs_hazard_moves_in_thirds() -> None:

@@ -186,7 +186,7 @@ async def test_harm_of_the_prompt_and_of_one_summary_are_two_numbers(verified: P
         assert two.prompt.value == pytest.approx(fresh)
         assert two.summary.value != two.prompt.value
         assert two.summary.low < two.summary.value < two.summary.high
-        sentence, doubt = [s for s in statement_of(found).sentences() if "fresh summaries" in s or "too large" in s]
+        sentence, doubt = [s for s in statement_of(found).sentences() if "fresh summaries" in s or "more so" in s]
         assert f" {recorded:+.2f} " in sentence
         assert f"and {fresh:+.2f} " in sentence
         assert "--confirm" in doubt

@@ -42,7 +42,7 @@ def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
         for n in range(len(ids) - 1):
             links[ids[n]] = Segment(ids[n + 1], facts.boundaries[n + 1] - facts.boundaries[n])
         if ids and facts.ending in _OWN_ENDINGS:
-            links[ids[-1]] = Outcome(facts.value, facts.steps - facts.boundaries[-1])
+            links[ids[-1]] = Outcome(facts.value, facts.steps - facts.boundaries[-1], 0, facts.ending == "step limit")
     return links
 
 
@@ -56,7 +56,7 @@ def chained_outcome(link: Link, outcomes: Mapping[BoundaryId, Outcomes]) -> Outc
     if isinstance(link, Outcome):
         return link
     rest = outcomes[link.then].pre.get(CHAINED) if link.then in outcomes else None
-    return None if rest is None else Outcome(rest.value, link.steps + rest.steps)
+    return None if rest is None else Outcome(rest.value, link.steps + rest.steps, 0, rest.ran_out)
 
 
 def _complete_outcomes(own: Outcomes, link: Link | None, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcomes:

@@ -5,9 +5,11 @@ Nothing is random here. The posterior is worked out in `recompact.attribution.po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import hypot
+from statistics import fmean
 
 from recompact.attribution.posterior import (
     PAPER,
@@ -18,10 +20,10 @@ from recompact.attribution.posterior import (
     hazard_interval,
     probability_harmful,
 )
-from recompact.attribution.prior import Prior
+from recompact.attribution.prior import DISPERSION, Prior
 from recompact.values.effect import Channel, Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.values.stats import CONFIDENCE, Estimate, student, variance_of_mean
+from recompact.values.stats import CONFIDENCE, Estimate, student, variance_of_mean, wilson
 
 
 def effect_of(
@@ -43,7 +45,9 @@ def effect_of(
     hazard, burden = hazard_and_burden(pre, post)
     return Effect(
         hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=float(hazard)),
-        burden_estimate=replace(burden_estimate(pre, post, confidence), value=float(burden)),
+        burden_estimate=replace(
+            burden_estimate(pre, post, confidence, prior.dispersion if prior else DISPERSION), value=float(burden)
+        ),
         pre=len(pre),
         post=len(post),
         p_harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
@@ -124,17 +128,34 @@ def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence:
     return hazard_interval([o.value for o in pre], [o.value for o in post], confidence)
 
 
-def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
-    """B with Welch's interval, each arm's variance steadied by the prior of `recompact.attribution.posterior`.
+def burden_estimate(
+    pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE, dispersion: float = DISPERSION
+) -> Estimate:
+    """B with Welch's interval, each arm's variance steadied by what is known of other draws (`dispersion`).
 
-    Without that, one draw would have no interval, and three equal lengths one of width zero.
+    Without that, one draw would have no interval, and three equal lengths one of width zero. How long a draw that ran
+    out of steps would have been is not known: such draws are an event of their own, and the interval covers the share
+    of them that either arm may have.
     """
-    return student(*difference_of(lengths(pre), lengths(post)), confidence)
+    ended = [[o.steps for o in arm if not o.ran_out] or [o.steps for o in arm] for arm in (pre, post)]
+    value, error, freedom = difference_of(*(Lengths.of(steps, dispersion) for steps in ended))
+    within = student(value, error, freedom, confidence)
+    limit = max((o.steps for arm in (pre, post) for o in arm if o.ran_out), default=None)
+    if limit is None:
+        return within
+    value = fmean(o.steps for o in post) - fmean(o.steps for o in pre)
+    half = within.high - within.value
+    before, after = (_running_out(arm, limit, confidence) for arm in (pre, post))
+    return Estimate(value, value - hypot(half, after[0], before[1]), value + hypot(half, after[1], before[0]))
 
 
-def lengths(outcomes: Iterable[Outcome]) -> Lengths:
-    """The steps of one arm's draws."""
-    return Lengths.of([o.steps for o in outcomes])
+def _running_out(arm: Sequence[Outcome], limit: int, confidence: float) -> tuple[float, float]:
+    """By how much an arm's mean length may lie below and above the observed one, if its draws run out of steps less or
+    more often than these did."""
+    ended = [o.steps for o in arm if not o.ran_out]
+    share = wilson(1 - len(ended) / len(arm), len(arm), confidence)
+    longer = limit - (fmean(ended) if ended else 1.0)
+    return longer * (share.value - share.low), longer * (share.high - share.value)
 
 
 def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]] | None:

@@ -53,11 +53,12 @@ class Lengths:
     draws: int
     mean: float
     squares: float  # sum of squared deviations
+    dispersion: float = DISPERSION  # variance over mean, before any of these draws
 
     @staticmethod
-    def of(steps: Sequence[int]) -> Lengths:
+    def of(steps: Sequence[int], dispersion: float = DISPERSION) -> Lengths:
         mean = fmean(steps)
-        return Lengths(len(steps), mean, sum((s - mean) ** 2 for s in steps))
+        return Lengths(len(steps), mean, sum((s - mean) ** 2 for s in steps), dispersion)
 
     @property
     def freedom(self) -> float:
@@ -66,7 +67,7 @@ class Lengths:
     @property
     def variance(self) -> float:
         """Of one draw, steadied by the prior."""
-        return (DISPERSION_DRAWS * DISPERSION * max(1.0, self.mean) + self.squares) / self.freedom
+        return (DISPERSION_DRAWS * self.dispersion * max(1.0, self.mean) + self.squares) / self.freedom
 
 
 def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:

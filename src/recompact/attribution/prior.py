@@ -64,12 +64,14 @@ def cells() -> Cells:
 @dataclass(frozen=True, eq=False)
 class Prior:
     """Weights of success rates and of added steps, the share of compactions that change the success rate (to another
-    one with the same weights), and the variance of the length of one continuation."""
+    one with the same weights), and how much the lengths of continuations vary: the variance of one, and the variance
+    over the mean within an arm."""
 
     rates: Array
     changed: float
     burdens: Array
     variance: float
+    dispersion: float = DISPERSION
 
 
 @cache
@@ -110,7 +112,7 @@ class LearnedPriors:
     folds: tuple[Prior, ...]
 
     def of(self, boundary: BoundaryId) -> Prior:
-        return self.folds[_fold(boundary)]
+        return self.folds[fold_of(boundary)]
 
 
 def learn_priors(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
@@ -121,13 +123,13 @@ def learn_priors(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
     drawn = {boundary: own for boundary, own in outcomes.items() if own.pre or own.post}
     folds: list[list[Outcomes]] = [[] for _ in range(FOLDS)]
     for boundary in sorted(drawn):
-        folds[_fold(boundary)].append(drawn[boundary])
+        folds[fold_of(boundary)].append(drawn[boundary])
     return LearnedPriors(
         tuple(_fit_prior([own for m, fold in enumerate(folds) if m != n for own in fold]) for n in range(FOLDS))
     )
 
 
-def _fold(boundary: BoundaryId) -> int:
+def fold_of(boundary: BoundaryId) -> int:
     """By trajectory: its boundaries have draws in common where they are chained."""
     return seed_of(f"prior/{boundary.unit}") % FOLDS
 
@@ -137,9 +139,9 @@ def _fit_prior(known: Sequence[Outcomes]) -> Prior:
     if not known:
         return start
     rates, changed = _fitted_rates(start, Counter(won_and_lost(own) for own in known))
-    variance = _pooled_variance(start.variance, [arm for own in known for arm in (own.pre.values(), own.post.values())])
+    variance = pooled_variance(start.variance, [arm for own in known for arm in (own.pre.values(), own.post.values())])
     pairs = Counter(added_steps(own) for own in known if own.pre and own.post)
-    return Prior(rates, changed, _fitted_burdens(start, pairs, variance), variance)
+    return Prior(rates, changed, _fitted_burdens(start, pairs, variance), variance, _pooled_dispersion(known))
 
 
 def won_and_lost(outcomes: Outcomes) -> tuple[float, float, float, float]:
@@ -212,7 +214,7 @@ def burden_likelihood(estimate: float | Array, pre: float | Array, post: float |
     return likelihoods
 
 
-def _pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:
+def pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:
     """Of the length of one draw, within an arm."""
     squares, freedom = DISPERSION_DRAWS * start, DISPERSION_DRAWS
     for arm in arms:
@@ -221,6 +223,22 @@ def _pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:
             mean = sum(steps) / len(steps)
             squares += sum((s - mean) ** 2 for s in steps)
             freedom += len(steps) - 1
+    return squares / freedom
+
+
+def _pooled_dispersion(known: Sequence[Outcomes]) -> float:
+    """Of the lengths within an arm, of draws that did not run out of steps.
+
+    Where no arm has two of them, the two arms of a boundary stand in: what a compaction adds makes that too large.
+    """
+    ended = [[[o.steps for o in arm.values() if not o.ran_out] for arm in (own.pre, own.post)] for own in known]
+    arms = [steps for both in ended for steps in both if len(steps) > 1]
+    arms = arms or [pre + post for pre, post in ended if pre and post]
+    squares, freedom = DISPERSION_DRAWS * DISPERSION, DISPERSION_DRAWS
+    for steps in arms:
+        mean = sum(steps) / len(steps)
+        squares += sum((s - mean) ** 2 for s in steps) / max(1.0, mean)
+        freedom += len(steps) - 1
     return squares / freedom
 
 

@@ -51,7 +51,7 @@ def outcomes_in(store: Store) -> RunOutcomes:
 
 
 def _outcome_of(row: ContinuationRow) -> Outcome:
-    return Outcome(row.value, row.steps, row.tokens)
+    return Outcome(row.value, row.steps, row.tokens, row.ending == "step limit")
 
 
 def says_nothing(arm: str, ending: str, error: str = "") -> str:
@@ -141,7 +141,7 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
     for draw, row in further_rows(store, purpose):
         tokens = sum(usage.total for usage in row.usage.values())
         at = arms.setdefault(draw.boundary, {arm: {} for arm in ARMS})
-        at[draw.arm][draw.number] = Outcome(row.value, row.steps, tokens)
+        at[draw.arm][draw.number] = Outcome(row.value, row.steps, tokens, row.ending == "step limit")
     return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
 
 

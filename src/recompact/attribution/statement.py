@@ -15,6 +15,8 @@ from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.judgement import Verification, priors_of
 from recompact.attribution.legend import LEGEND, headline
+from recompact.attribution.no_harm import probability_none
+from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of, describe_allocation
 from recompact.engine.config import VerifyConfig
@@ -84,6 +86,7 @@ class Statement:
     copies: int  # boundaries whose draws in an arm are copies
     two_hazards: TwoHazards | None = None  # where there are fresh summaries
     control: FalseRetention | None = None
+    none_harmful: float = 0.0  # the probability that the run has no harmful compaction at all
     most_draws: int = 0  # that an arm of an examined boundary has
     failed: FailedCompactions = NONE_FAILED  # compactions that would have been boundaries
 
@@ -129,6 +132,8 @@ class Statement:
             sentences.append(f"All effects shown rest on up to {self.most_draws:,} draws of an arm.")
         if self.retained:
             sentences.append(self._probable())
+        if self.retained > self.confirmable:
+            sentences.append(self._selected())
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
                 f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
@@ -158,9 +163,19 @@ class Statement:
     def _probable(self) -> str:
         count = self.probably_harmful
         but = "" if self.confirmed is None else " but the fresh pairs"
+        none = self.none_harmful
+        doubt = f"; with a probability of {none:.2g} the run has no harmful compaction at all" if none >= 0.005 else ""
         return (
             f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful (95 %"
-            f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}."
+            f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}{doubt}."
+        )
+
+    def _selected(self) -> str:
+        number = self.retained - self.confirmable
+        return (
+            f"The effects shown for {quantity(number, 'retained boundary')} rest on the draws that retained"
+            f" {'it' if number == 1 else 'them'}: they tend to be too large, and their 95 % intervals hold less often"
+            " than that. verify --confirm N estimates them from fresh pairs."
         )
 
     def _failures(self) -> tuple[str, ...]:
@@ -188,6 +203,7 @@ class Statement:
             "by_estimate": self.by_estimate,
             "most_draws": self.most_draws,
             "probably_harmful": asdict(self.probably_harmful),
+            "none_harmful": self.none_harmful,
             "after_control": corrected and asdict(corrected),
             "control": self.control and asdict(self.control),
             "confirmed": self.confirmed,
@@ -204,6 +220,8 @@ def statement_of(verification: Verification, control: FalseRetention | None = No
     examined = [f for f in verification.verdicts if f.effect is not None and not f.left_out]
     retained = [f for f in examined if f.retained]
     confirmed = [f.confirmed for f in retained if f.confirmed is not None]
+    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
+    none = probability_none({f.id: f.outcomes for f in examined}, thresholds) if retained else 0.0
     return Statement(
         settings=verification.settings,
         settled=verification.settled,
@@ -213,7 +231,8 @@ def statement_of(verification: Verification, control: FalseRetention | None = No
         left_out=sum(bool(f.left_out) for f in verification.verdicts),
         retained=len(retained),
         by_estimate=sum(f.effect is not None and f.effect.selected for f in examined),
-        probably_harmful=probable_count(f.effect.p_harmful for f in retained if f.effect is not None),
+        probably_harmful=probable_count((f.effect.p_harmful for f in retained if f.effect is not None), none=none),
+        none_harmful=none,
         confirmed=sum(effect.selected for effect in confirmed) if confirmed else None,
         confirmable=len(confirmed),
         copies=sum(f.copies for f in examined),

@@ -182,7 +182,7 @@ def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
     if reason := says_nothing(draw.arm, continuation.ending, continuation.error):
         return LeftOut(reason)
     tokens = sum(usage.total for usage in continuation.usage.values())
-    return Outcome(continuation.score.value, continuation.steps, tokens)
+    return Outcome(continuation.score.value, continuation.steps, tokens, continuation.ending == "step limit")
 
 
 def remaining_steps(row: BoundaryRow) -> int:

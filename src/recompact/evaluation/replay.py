@@ -325,7 +325,8 @@ def _outcomes(pre: Condition, post: Condition, copied: Collection[str]) -> Outco
     arms = []
     for condition in (pre, post):
         draws = condition.draws[:1] if condition.name in copied else condition.draws
-        arms.append({n: Outcome(draw.value, draw.steps) for n, draw in enumerate(draws)})
+        ends = [Outcome(draw.value, draw.steps, 0, draw.ending == "step limit") for draw in draws]
+        arms.append(dict(enumerate(ends)))
     return Outcomes(*arms)
 
 

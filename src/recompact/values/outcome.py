@@ -31,6 +31,7 @@ class Outcome:
     value: float
     steps: int
     tokens: int = 0
+    ran_out: bool = False  # of steps: it would have gone on
 
 
 @dataclass(frozen=True)

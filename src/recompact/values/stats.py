@@ -119,11 +119,12 @@ def spread(values: Iterable[float]) -> Estimate:
     return percentile_estimate(fmean(sample), sample)
 
 
-def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
-    """How many of several independent events happen: their expected number with the interval of that number.
+def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENCE, *, none: float = 0.0) -> Estimate:
+    """How many of several independent events happen: their expected number with the interval of that number. With a
+    probability of `none`, nothing of the kind can happen at all.
 
-    >>> probable_count([1.0, 1.0, 0.0])
-    Estimate(value=2.0, low=2.0, high=2.0)
+    >>> probable_count([1.0, 1.0, 0.0]), probable_count([1.0, 1.0], none=0.25)
+    (Estimate(value=2.0, low=2.0, high=2.0), Estimate(value=1.5, low=0.0, high=2.0))
     """
     import numpy as np
 
@@ -131,9 +132,11 @@ def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENC
     counts = np.ones(1)  # P(0), P(1), …
     for share in shares:
         counts = np.convolve(counts, [1 - share, share])
+    counts = (1 - none) * counts
+    counts[0] += none
     tail = (1 - confidence) / 2
     low, high = np.searchsorted(counts.cumsum(), [tail - 1e-12, 1 - tail - 1e-12])
-    return Estimate(math.fsum(shares), float(low), float(min(high, len(shares))))
+    return Estimate((1 - none) * math.fsum(shares), float(low), float(min(high, len(shares))))
 
 
 # Distributions

@@ -201,7 +201,8 @@ def _values(verdict: Verdict) -> dict[str, Any]:
 
 
 def _draws_text(draws: Mapping[int, Outcome]) -> str:
-    return json.dumps([[number, o.value, o.steps, o.tokens] for number, o in draws.items()], separators=(",", ":"))
+    rows = [[number, o.value, o.steps, o.tokens, *([True] if o.ran_out else [])] for number, o in draws.items()]
+    return json.dumps(rows, separators=(",", ":"))
 
 
 class _StoredDraws(Mapping[int, Outcome]):

@@ -186,7 +186,7 @@ def test_the_list_has_the_numbers_of_recompact_boundaries(tmp_path: Path) -> Non
     report = read_report([str(make_verified(tmp_path / "v.db", ["red", "blue"]))], tmp_path)
     table = boundary_table(report.verified[0].verification)
     row = [cell_text(cell) for cell in table.rows[0]]
-    assert row[:6] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+4.1 to +11.9"]
+    assert row[:6] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+5.2 to +10.8"]
     assert row[6:] == ["2+2", "both", "0.94", "harmful"]
     assert any("P(harmful) is" in note for note in table.notes)
 
