@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
 from recompact.engine.config import CompressorConfig
 from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
@@ -21,6 +23,7 @@ from recompact.evaluation import replay as replaying
 from recompact.evaluation.arms import note_arms, parse_arms
 from recompact.evaluation.evaluate import unit_of
 from recompact.models.failures import Overloaded
+from recompact.values.candidate import Candidate, Clause, Fit, Selection
 from recompact.values.chat import Message, ToolCall, Usage, user
 from recompact.values.context import Context, Turn
 from recompact.values.template import default_template
@@ -341,3 +344,31 @@ def test_show_lets_no_text_steer_the_terminal(tmp_path: Path) -> None:
         assert "\x07" not in shown.stdout
         assert "\u202e" not in shown.stdout
         assert "[bold]gone" in shown.stdout  # and nothing is taken for markup
+
+
+def test_all_cited_boundaries_in_one_table(home: Path, tmp_path: Path) -> None:
+    """The winner's clauses say which; its template is tried where none is named."""
+    path = tmp_path / "runs" / "small.db"
+    path.parent.mkdir()
+    shutil.copy(run(home), path)
+    shutil.copy(home / "small.toml", tmp_path)
+    refused = recompact("replay", tmp_path / "small.toml", "--cited", cwd=tmp_path)
+    assert (refused.returncode, "cites a compaction" in refused.stderr) == (2, True)
+    own = default_template()
+    with Store.open(path) as store:
+        ids = [f"{row.task}#{row.index}" for row in boundary_rows(store)][:2]
+        clauses = (Clause("Keep every id.", "Goal", (ids[0], "gone#7")), Clause("Keep codes.", "Goal", tuple(ids)))
+        winner = Candidate("candidate 1", replace(own, system=f"{own.system}\nKeep every id."), clauses)
+        fits = (Fit("original", 1, 0, 9.0), Fit("candidate 1", 1, 1, 9.0))
+        selection = Selection(fits, "candidate 1", ("t",))
+        write_adaptation(store, AdaptationRecord("pair", "compaction", own.hash, (winner,), selection))
+    done = recompact("replay", tmp_path / "small.toml", "--cited", "--draws", 1, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [each["boundary"] for each in found["replays"]] == sorted(ids)
+    assert {each["verdicts"][0]["template"] for each in found["replays"]} == {"pair"}
+    table = recompact("replay", tmp_path / "small.toml", "--cited", "--draws", 1, cwd=tmp_path)
+    assert [line for id in ids for line in table.stdout.splitlines() if line.split()[:2] == [id, "pair"]]
+    assert table.returncode == 0
+    both = recompact("replay", tmp_path / "small.toml", ids[0], "--cited", cwd=tmp_path)
+    assert both.returncode == 2

@@ -149,7 +149,7 @@ def test_wins_and_losses_of_several_scopes_are_told_but_not_tested() -> None:
 
 def test_steps_and_tokens_also_in_per_cent() -> None:
     """As the paper tells them: so many per cent fewer tokens, with an interval, both arms resampled together."""
-    usual = arm("prompting", ["111"] * 20, "history")
+    usual = arm("prompting", ["111"] * 30, "history")
     slow = replace(usual, rows=tuple(replace(row, steps=2 * row.steps) for row in usual.rows))
     (made,) = compare_many([(slow, usual)], common([slow, usual]), relative=True)
     found = {d.metric: d.relative for d in made.differences}
@@ -358,7 +358,7 @@ def test_a_p_value_is_never_shown_as_zero(p: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("tasks", "differ", "success", "steps"),
-    [(5, 5, False, False), (6, 6, True, False), (20, 5, False, False), (20, 6, True, True)],
+    [(5, 5, False, False), (6, 6, True, False), (20, 5, False, False), (30, 6, True, True)],
 )
 def test_a_difference_is_marked_where_it_may_be_read_and_has_its_sign_everywhere(
     tasks: int, differ: int, success: bool, steps: bool

@@ -66,7 +66,6 @@ price = { input = 2.0, cached = 0.5, output = 8.0 }    # an example: fill in wha
         page="docs/qa.md",
         tasks=100,
         budget=4096,
-        step_limit=30,
         suite="""\
 # options = { tasks = "/data/tasks.jsonl", corpus = "/data/corpus.jsonl" }    # or RECOMPACT_QA, RECOMPACT_QA_CORPUS
 """,

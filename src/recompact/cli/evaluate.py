@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from recompact.adaptation.registry import method_in
 from recompact.attribution.cached_input import cache_sentence, cached_input
 from recompact.cli.console import (
     FORMATS,
@@ -26,6 +27,7 @@ from recompact.cli.progress import watch
 from recompact.cli.running import (
     dry_run_option,
     ending_early,
+    finish,
     print_forecast,
     report_skipped,
     report_unfinished,
@@ -41,6 +43,12 @@ from recompact.engine.shared_starts import sharing
 from recompact.engine.store.runs import open_run, retry_broken, run_path
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.evaluation.adaptations import (
+    adaptations_table,
+    plan_adaptations,
+    play_adaptation,
+    several_adaptations,
+)
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING, Arm, parse_arms
 from recompact.evaluation.breakdown import BUDGET, MODEL, breakdown, breakdown_table, by_model, check_by
@@ -80,6 +88,11 @@ from recompact.values.texts import command_line
 )
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N tasks (default: the config's).")
+@click.option(
+    "--adaptations",
+    type=click.IntRange(min=2),
+    help="First adapt N times by the config's method, each with its own seed, and evaluate every result.",
+)
 @run_option("the config's file name and -evaluate")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @by_option
@@ -98,6 +111,7 @@ def command(
     budgets: tuple[str, ...],
     split: str,
     limit: int | None,
+    adaptations: int | None,
     run: str | None,
     against: str | None,
     by: tuple[str, ...],
@@ -119,8 +133,12 @@ def command(
         raise click.UsageError("--run names one run: with several CONFIGs each has its own, CONFIG-evaluate")
     by = one_evaluation_by(by, several=len(configs) > 1)
     again, form, paths, incomplete = this_command(), "json" if as_json else form, [], False
+    given = arms
     for config in configs:
         loaded = with_split(load_config(config), split, limit)
+        if adaptations:
+            arms = (*given, *_adapted_arms(config, adaptations, again, form, dry_run=dry_run))
+            arms = arms if PROMPTING in arms or against else (PROMPTING, *arms)
         own = resolve(loaded.compressor.template, config.parent)
         chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
         check_against(against, chosen)
@@ -151,6 +169,27 @@ def command(
         sys.exit(1)
     if len(configs) > 1 and not dry_run:
         print_by_model(paths, Path(), form, against, runs)
+
+
+def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_run: bool) -> list[str]:
+    """Make the adaptations, or print what they cost; as arms, where their templates are there."""
+    loaded = load_config(config)
+    plans = plan_adaptations(loaded, config.stem, config.parent / loaded.run.directory, number)
+    for plan in plans:
+        if dry_run:
+            from recompact.evaluation.reproduction.forecast import forecast_adaptation
+
+            expected = asyncio.run(forecast_adaptation(plan.config, method_in(plan.config), plan.run))
+            print_forecast(expected, plan.config, plan.run, form)
+            continue
+        with ending_early(plan.run, again):
+            play = play_adaptation(plan, lambda study, title: watch(study, title, quiet=form != "terminal"))
+            _, unfinished = finish(play)
+        if unfinished:
+            report_unfinished(unfinished, "unit", again, retry=False)
+            sys.exit(1)
+    # A template that is not there yet costs as much as the config's own.
+    return [f"{plan.name}={plan.template if plan.template.is_dir() else loaded.compressor.template}" for plan in plans]
 
 
 def parse_scopes(text: str | None) -> list[Scope]:
@@ -274,10 +313,13 @@ def print_evaluation(
 ) -> None:
     """All arms side by side, in the format that was asked for."""
     differences = difference_table(shown, against or PROMPTING)
+    several = several_adaptations(shown, against or PROMPTING)
     parts = [part for key in dict.fromkeys((*by, BUDGET)) if (part := breakdown(shown, key, against))]
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        print_json({**to_json(shown), "comparisons": compared, "by": [part.to_json() for part in parts], **more})
+        found = {"adaptations": [each.to_json() for each in several]} if several else {}
+        by_parts = [part.to_json() for part in parts]
+        print_json({**to_json(shown), "comparisons": compared, "by": by_parts, **found, **more})
         return
     if not shown.shared.tasks:
         click.echo(f"No task has been finished by every arm yet{shown.shared.broken_words}.", err=True)
@@ -287,6 +329,7 @@ def print_evaluation(
         print_tables(tables[bool(by) :][:1], form)
         return
     tables += [differences[0]] if differences else []
+    tables += [adaptations_table(several)] if several else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)
     if form == "terminal":

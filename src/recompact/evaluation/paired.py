@@ -21,7 +21,7 @@ from recompact.values.texts import quantity
 Values = Mapping[str, tuple[float, ...]]
 """For each metric, the value of each task."""
 
-MEASURED = 20
+MEASURED = 30
 """Tasks that a difference in what is measured and not counted (steps, tokens, F1) has to rest on to be marked. With
 fewer, the bootstrap's intervals are too narrow: `benchmarks/false_marks.py` counts those that exclude zero between
 equal arms."""
@@ -57,7 +57,7 @@ def enough_tasks(key: str, tasks: int, differ: int) -> bool:
 
     >>> enough_tasks("acc", tasks=168, differ=5), enough_tasks("acc", tasks=6, differ=6)
     (False, True)
-    >>> enough_tasks("steps", tasks=19, differ=19), enough_tasks("steps", tasks=20, differ=6)
+    >>> enough_tasks("steps", tasks=29, differ=29), enough_tasks("steps", tasks=30, differ=6)
     (False, True)
     """
     counted = metric(key).unit == "points" and key != "f1"

@@ -24,8 +24,9 @@ from recompact.attribution.verify import play_draw
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit, Unit
+from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.engine.store.runs import ContinuationRow, continuation_rows
+from recompact.engine.store.runs import ContinuationRow, boundary_rows, continuation_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
@@ -35,6 +36,7 @@ from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
+from recompact.values.candidate import Candidate
 from recompact.values.chat import canonical
 from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
@@ -146,6 +148,23 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
     if unfinished:
         raise UnfinishedReplay(unfinished, judged)
     return judged
+
+
+def cited_boundaries(store: Store) -> dict[BoundaryId, tuple[str, ...]]:
+    """The boundaries that the clauses of adapted templates answer, each with the methods whose winner cites it."""
+    known = {str(id): id for row in boundary_rows(store) for id in [BoundaryId(row.unit, row.index)]}
+    cited: dict[BoundaryId, dict[str, None]] = {}
+    for method, winner in winners(store).items():
+        for place in (place for clause in winner.clauses for place in clause.answers):
+            if (id := known.get(place)) is not None:
+                cited.setdefault(id, {})[method] = None
+    return {id: tuple(cited[id]) for id in sorted(cited)}
+
+
+def winners(store: Store) -> dict[str, Candidate]:
+    """The adapted templates of a run, by method; a method whose candidates all lost to the original has none."""
+    records = {record.method: record.winner for record in read_adaptations(store)}
+    return {method: winner for method, winner in records.items() if winner is not None}
 
 
 def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from recompact.evaluation.replay import PRE, Condition, Replay
+from recompact.evaluation.replay_verdict import ReplayVerdict
 from recompact.evaluation.summary import SIMULATED
 from recompact.values.tables import Number, Row, Table, columns
-from recompact.values.texts import cut
+from recompact.values.texts import cut, quantity
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
 MANY = 20  # facts that are listed
@@ -31,6 +32,53 @@ def condition_table(replay: Replay, *, simulated: bool = False) -> Table:
     ]
     notes += [SIMULATED] if simulated else []
     return Table(str(replay.id), heads, rows, tuple(notes))
+
+
+def case_table(replays: Sequence[Replay], *, simulated: bool = False) -> Table:
+    """Several boundaries: one row for each and each template, with the three conditions of a closed case."""
+    rows: list[Row] = []
+    for replay in replays:
+        pre, post, control, *others = replay.conditions
+        for condition, judged in zip(others, replay.verdicts, strict=True):
+            arms = (pre, post, control, condition)
+            successes = [f"{sum(draw.success for draw in arm.draws)}/{len(arm.draws)}" for arm in arms]
+            steps = [Number(fmean(draw.steps for draw in arm.draws)) if arm.draws else None for arm in arms]
+            cells = [cell for pair in zip(successes, steps, strict=True) for cell in pair]
+            met = [_met(each) for each in (judged.recurs, judged.gone, judged.shown)]
+            channel = post.effect.channel if post.effect else None
+            rows.append((str(replay.id), judged.template, channel, *cells, *met, _met(judged.closed)))
+    names = ("pre", "post", "control", "template")
+    heads = columns(
+        *("boundary", "by", "channel", *(key for name in names for key in (name, f"{name}_steps"))),
+        *("recurs", "gone", "shown", "closed"),
+        **{"pre": "PRE", "post": "POST", **{f"{name}_steps": "steps" for name in names}},
+    )
+    notes = (
+        "Successes and mean steps. Closed: the harm of the recorded summary recurs with the control, is gone with the"
+        " template, and its summaries keep more of the needed facts; ? where that is not judged.",
+        *_closed_lines(replays),
+        *([SIMULATED] if simulated else []),
+    )
+    return Table("Cited compactions, compressed again", heads, tuple(rows), notes)
+
+
+def _met(condition: bool | None) -> str:
+    return "?" if condition is None else "yes" if condition else "no"
+
+
+def _closed_lines(replays: Sequence[Replay]) -> list[str]:
+    """For each template and kind of harm, how many cases are closed, and at how many the harm did not recur."""
+    groups: dict[tuple[str, str], list[ReplayVerdict]] = {}
+    for replay in replays:
+        post = replay.conditions[1].effect
+        kind = {"error": "a loss of success", "both": "a loss of success", "burden": "added steps"}
+        for judged in replay.verdicts:
+            groups.setdefault((judged.template, kind.get(post.channel if post else "", "no harm")), []).append(judged)
+    return [
+        f"{template}, {kind}: {sum(each.closed for each in several)} of {quantity(len(several), 'case')} closed; in"
+        f" {sum(each.recurs is False for each in several)} the harm did not recur with the control."
+        for (template, kind), several in groups.items()
+    ]
 
 
 def _row(condition: Condition, needed: int) -> Row:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from recompact.cli.setup import command
+from recompact.environments.hooks import literals_of
 from recompact.environments.installations import HOME_VARIABLE, SetupFailed, SetupRequest, run_step
 from recompact.errors import InputError
 from recompact.suites.appworld import setup as appworld_setup
@@ -115,6 +116,18 @@ def test_tasks_with_their_groups(tmp_path: Path) -> None:
 def test_what_code_is_for(tmp_path: Path, code: str, behaviour: str | None) -> None:
     suite = AppWorldSuite(str(tmp_path))
     assert suite.behaviour(Action("execute_python", {"code": code})) == behaviour
+
+
+def test_what_a_summary_kept(tmp_path: Path) -> None:
+    """Tokens, and calls that can be made as they stand there: prose about an API is none."""
+    suite = AppWorldSuite(str(tmp_path))
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwYXVsIn0.c2lnbmF0dXJlcw"
+    kept = suite.literals(
+        f"Token {token}. apis.phone.login(\n  username=<phone>, password=<p>), apis.venmo.show_account()"
+    )
+    assert kept == {"tokens": (token,), "signatures": ("phone.login",)}
+    assert suite.literals("phone.login needs a username; apis.phone.login was read") == {"tokens": (), "signatures": ()}
+    assert literals_of(suite, [""]) == [{"tokens": (), "signatures": ()}]
 
 
 def test_hosts_of_agents_must_be_sandboxed_and_do_not_see_what_the_grader_sees(

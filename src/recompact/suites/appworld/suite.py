@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from recompact.environments.protocol import Behaviour, Environment, Task
+from recompact.environments.protocol import Behaviour, Environment, Literals, Task
 from recompact.errors import InputError
 from recompact.registry import Limit
 from recompact.suites.appworld.environment import TOOL, AppWorldEnvironment
@@ -22,6 +22,8 @@ from recompact.values.trajectory import Action
 
 SPLITS = ("train", "dev", "test_normal", "test_challenge")
 _CALL = re.compile(r"\bapis\.(\w+)\.(\w+)\s*\(")
+_TOKEN = re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}")  # of a login: a JSON web token
+_NAMED_CALL = re.compile(r"\bapis\.(\w+\.\w+)\s*\([^()]*?\b\w+\s*=")  # with at least one argument by name
 _LOOKS = ("show_", "search_", "login", "logout")
 
 
@@ -62,6 +64,10 @@ class AppWorldSuite:
         if any(not api.startswith(_LOOKS) for _, api in calls):
             return "mutation"
         return "read" if calls else None
+
+    def literals(self, text: str) -> Literals:
+        """What the paper counts in summaries: tokens of logins, and APIs whose call can be made as it stands there."""
+        return {"tokens": tuple(_TOKEN.findall(text)), "signatures": tuple(_NAMED_CALL.findall(text))}
 
     def _task(self, id: str) -> Task:
         specification = json.loads((self._root / "data" / "tasks" / id / "specs.json").read_text(encoding="utf-8"))
