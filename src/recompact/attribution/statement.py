@@ -133,7 +133,7 @@ class Statement:
         if self.retained:
             sentences.append(self._probable())
         if self.retained > self.confirmable:
-            sentences.append(self._selected())
+            sentences.append(self._selection_caveat())
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
                 f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
@@ -170,7 +170,7 @@ class Statement:
             f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}{doubt}."
         )
 
-    def _selected(self) -> str:
+    def _selection_caveat(self) -> str:
         number = self.retained - self.confirmable
         return (
             f"The effects shown for {quantity(number, 'retained boundary')} rest on the draws that retained"

@@ -75,7 +75,7 @@ def command(
     again = this_command()
     with open_run(path) as store:
         refuse_evaluation(store)
-        ids = _cited(store) if boundary is None else [boundary_named(store, boundary)]
+        ids = _cited_ids(store) if boundary is None else [boundary_named(store, boundary)]
         chosen = _templates(templates, winners(store) if cited else {})
         with ending_early(path, again):
             results, refused, unfinished = asyncio.run(_replay(config, store, ids, chosen, draws, quiet=as_json))
@@ -88,7 +88,7 @@ def command(
         sys.exit(1)
 
 
-def _cited(store: Store) -> list[BoundaryId]:
+def _cited_ids(store: Store) -> list[BoundaryId]:
     ids = list(cited_boundaries(store))
     if not ids:
         raise InputError(f"no adapted template of {store.path} cites a compaction: name a BOUNDARY, or adapt the run")
