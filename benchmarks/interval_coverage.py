@@ -157,7 +157,8 @@ def counts(boundaries: int, harmful: int, hazard: float) -> Cell:
     """How many of those retained are harmful: some lose nearly all their success, the others up to `hazard`."""
 
     def trial(chance: np.random.Generator) -> tuple[Estimate | None, float]:
-        known, truth = {}, set()
+        known: dict[BoundaryId, Outcomes] = {}
+        truth: set[BoundaryId] = set()
         for n in range(boundaries):
             id, lost = BoundaryId(f"collect/{n // 2}", 1 + n % 2), chance.uniform(0, hazard)
             rate = max(lost, chance.beta(0.39, 0.076))
