@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from recompact.errors import InputError, OptionError
+from recompact.errors import InputError, OptionError, was_pressed
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def from_file(path: Path) -> ModuleType:
     try:
         module = _run_file(path.resolve())
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+        if issubclass(type(error), KeyboardInterrupt) and was_pressed(error):
             raise
         raise InputError(f"{path} could not be loaded: {_cause(error)}") from None
     _files[key] = module

@@ -10,6 +10,7 @@ from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.errors import InputError
 from recompact.suites.workspace.folder import TaskFolder, folders_below
 from recompact.suites.workspace.repository import add_repository
+from recompact.values.reading import read_small
 from recompact.values.tables import Column, Table
 
 _tasks = click.option(
@@ -90,8 +91,8 @@ def add(
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_small(path)
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 

@@ -157,9 +157,21 @@ def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, .
     return tuple(problems)
 
 
+def _places_with_nul(value: Any, at: Place = ()) -> Iterator[Place]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _places_with_nul(inner, (*at, key))
+    elif isinstance(value, list):
+        yield from (place for inner in value for place in _places_with_nul(inner, at))
+    elif isinstance(value, str) and "\0" in value:
+        yield at
+
+
 def _contradictions(config: Config, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """What the types of the keys cannot show: the key, and what is wrong with it."""
     suite, agent, compressor = config.suite, config.agent, config.compressor
+    for at in _places_with_nul(data):
+        yield at, " has a NUL character, which no name, path or address can have"
     if compressor.rendering == "appended" and compressor.scope != "prefix":
         yield ("compressor", "rendering"), ' = "appended" shows the prefix: set scope = "prefix"'
     if agent.profile not in (None, *PROFILES):

@@ -194,17 +194,17 @@ def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable
             raise
         raise failure(f"{what}: {verb} raised {error_text(error)}") from error
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and _is_the_users(error):
+        if issubclass(type(error), KeyboardInterrupt) and _is_the_users(error):
             raise
         raise failure(f"{what}: {verb} raised {error_text(error)}") from _carried_cause(error)
 
 
 def _carried_cause(error: BaseException) -> BaseException | None:
     """The cause to show. One that would end a program or a task when it is raised again is not carried along."""
-    return error if isinstance(error, Exception) else None
+    return error if issubclass(type(error), Exception) else None  # isinstance would ask what it says of itself
 
 
-def _is_the_users(error: KeyboardInterrupt) -> bool:
+def _is_the_users(error: BaseException) -> bool:
     """Whether somebody pressed Ctrl-C, or stopped us in another way: asyncio's own handler raised it, or ours for other
     signals, or Python's, which leaves no frame."""
     frame = error.__traceback__

@@ -21,10 +21,12 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, read_arms
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.chat import Usage
+from recompact.values.reading import read_small
 
 RECORDS = "run_records.jsonl"
 INPUT_ONLY = "agent input"  # a role of its own: input alone is not a total
 _SEED = re.compile(r"(?:s|seed|run)[-_]?(\d+)")
+_MOST = 1 << 30  # bytes of a file
 
 Record = tuple[str, Mapping[str, Any]]
 """Where it is, for messages, and its fields."""
@@ -52,7 +54,11 @@ def read_released(path: Path) -> tuple[ArmRuns, ...]:
 def _from_directory(root: Path) -> tuple[ArmRuns, ...]:
     """One arm for each directory that holds seeds (s1, s2, ...) or records."""
     files: dict[Path, list[tuple[int | None, Path]]] = {}
-    for file in sorted(root.resolve().rglob(RECORDS)):
+    try:
+        places = sorted(root.resolve().rglob(RECORDS))
+    except RecursionError:
+        raise InputError(f"{root} cannot be read: its folders are nested too deeply") from None
+    for file in places:
         seed = _SEED.fullmatch(file.parent.name)
         home = file.parent.parent if seed else file.parent
         files.setdefault(home, []).append((int(seed[1]) if seed else None, file))
@@ -141,9 +147,10 @@ def _csv_records(path: Path) -> Iterator[Record]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # spreadsheets put a byte order mark before the first field
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_small(path, _MOST)
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
+    return text.removeprefix("\ufeff")  # a byte order mark, which spreadsheets put before the first field
 
 
 def load_arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:

@@ -9,6 +9,7 @@ from recompact.harnesses.exporting import Export, ExportFile, one_prompt, origin
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing import PromptFile
 from recompact.harnesses.transcripts.codex import READER
+from recompact.values.reading import read_small
 from recompact.values.template import Template
 
 EARLIER = "a user message that hands over a summary of the work so far"
@@ -53,7 +54,7 @@ def export(template: Template, budget: int) -> Export:
 def _read(text: str, path: Path) -> str | None:
     settings = tomllib.loads(text)
     if isinstance(named := settings.get(FILE_KEY), str):
-        return Path(path.parent, Path(named).expanduser()).read_bytes().decode("utf-8")
+        return read_small(Path(path.parent, Path(named).expanduser()))
     prompt = settings.get(KEY)
     return prompt if isinstance(prompt, str) else None
 

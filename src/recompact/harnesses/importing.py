@@ -25,6 +25,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.values.chat import sha256
 from recompact.values.outputs import check_directory, is_ours, replaced_directory
+from recompact.values.reading import read_small
 from recompact.values.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
 
 _TIMEOUT = 20  # seconds for a Python to say where its packages are
@@ -187,7 +188,7 @@ def prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
     if file is None:
         raise InputError(f"{' or '.join(map(str, files))} does not exist: give its path, as in --from HARNESS PATH")
     try:
-        prompt = source.read(file.read_bytes().decode("utf-8"), file)
+        prompt = source.read(read_small(file), file)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not prompt or not prompt.strip():
@@ -295,11 +296,11 @@ def _frame_template(texts: Mapping[str, str], frame: str, provenance: dict[str, 
 
 def _prompt_text(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_small(path)
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if not text.strip():
         raise InputError(f"{path} is empty: it must hold a prompt.")
     return text

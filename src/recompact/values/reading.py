@@ -10,14 +10,15 @@ MOST = 16 * 1024 * 1024
 """Bytes of a config or of a part of a template, at most."""
 
 
-def read_small(path: Path) -> str:
-    """The text of a regular file. Raises OSError or ValueError for anything else, a pipe or a device included."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)  # a pipe would wait for a writer
+def read_small(path: Path, most: int = MOST) -> str:
+    """The text of a regular file of at most that many bytes. Raises OSError or ValueError for anything else, such as a
+    pipe or a device."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)  # a pipe would wait forever
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise ValueError("it is not an ordinary file")
     with os.fdopen(handle, "rb") as file:
-        content = file.read(MOST + 1)
-    if len(content) > MOST:
-        raise ValueError(f"it has more than {MOST:,} bytes")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
     return content.decode("utf-8")

@@ -41,6 +41,7 @@ WINDOW_LIMIT = 128 << 20  # bytes that zstd may need to look back
 ZSTD = 93  # the number of this method in ZIP archives
 ARCHIVE_LIMIT = 4 << 30  # bytes that all of its members may unpack to
 BLOCK = 1 << 20
+DEEPEST = 200  # folders in folders
 SAMPLE = 64  # records by which a format is recognised
 SAMPLE_BYTES = 8 << 20
 
@@ -107,8 +108,13 @@ def _all(paths: Iterable[Path]) -> Find:
 
 def _in_folder(root: Path) -> Find:
     refused: list[OSError] = []
+    deepest = len(root.parts) + DEEPEST
     for folder, folders, names in os.walk(root, onerror=refused.append, followlinks=False):
         here = Path(folder)
+        if len(here.parts) > deepest:
+            yield SkippedFile(here, "unreadable", f"it is more than {DEEPEST} folders deep")
+            folders[:] = []
+            continue
         linked = [name for name in folders if (here / name).is_symlink()]
         yield from (SkippedFile(here / name, "link") for name in linked)
         folders[:] = sorted(name for name in folders if name not in linked)

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from recompact.environments.files import Files
 from recompact.environments.shell import CommandLimits
 from recompact.errors import InputError
+from recompact.values.reading import read_small
 
 FILE, FILES, CHECK = "task.toml", "files", "check"
 """What a task's folder consists of; the last two may be missing."""
@@ -116,8 +117,8 @@ def read_folder(path: Path, id: str) -> TaskFolder:
     if not _ID.fullmatch(id):
         raise InputError(f"{path}: a task is named by letters, digits and . _ - +, since its name becomes its id")
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = tomllib.loads(read_small(file))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {error}") from None
     _check_names(data, ("instruction", "split", "groups", "check", "limits"), file)
     check = data.get("check")
