@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import examples  # noqa: F401  registers the profiles
 import pytest
 from hypothesis import settings
 from needs import skip_unmet, summary
+
+from recompact.environments.own_directory import empty_directory
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Jobs that a script puts into the background ignore Ctrl-C, and so would every process that the tests start.
@@ -26,6 +30,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(pyfuncitem.obj(**wanted))
     return True
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory that is emptied whatever happens: what is too deep would hold up whoever removes it later."""
+    yield tmp_path
+    empty_directory(tmp_path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

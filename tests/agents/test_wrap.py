@@ -203,3 +203,17 @@ async def test_silence_is_told_once_and_only_while_nothing_has_come(tmp_path: Pa
         finally:
             await agent.end()
     directories.remove()
+
+
+def test_an_agent_that_reaches_the_ceiling_is_stopped_with_its_own_exit_code(tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    (tmp_path / "agent.py").write_text(AGENT)
+    out = tmp_path / "session.jsonl"
+    with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
+        config = write_config(tmp_path / "mine.toml", server.base_url)
+        config.write_text(f"{config.read_text()}[ceiling]\ntokens = 600\n")
+        agent = [PYTHON, tmp_path / "agent.py", "messages", "stream", "Read the notes."]
+        place = tmp_path / "tasks" / "notes" / "files"
+        ended = recompact("wrap", "--out", out, config, "--", *agent, cwd=place)
+    assert ended.returncode == 3, ended.stderr
+    assert out.read_text()

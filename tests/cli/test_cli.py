@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from commands import Done, recompact, served
 from fakes import Noter, Reader
 
 from recompact.cli.main import COMMANDS
+from recompact.cli.stopping import interrupted_later
 from recompact.engine.store.store import Store
 from recompact.simulation.server import Server
 from recompact.values.chat import Reply, Request
@@ -310,3 +312,12 @@ def test_keys_reach_neither_the_store_nor_the_screen(tmp_path: Path, server: Ser
         assert "sk-very-secret" not in text
     for file in (tmp_path / "runs").iterdir():
         assert b"sk-very-secret" not in file.read_bytes()
+
+
+def test_a_ctrl_c_that_an_import_swallows_is_not_lost() -> None:
+    for presses in (1, 2):
+        with pytest.raises(KeyboardInterrupt), interrupted_later():
+            for _ in range(presses):
+                with contextlib.suppress(BaseException):  # as Python does in the callbacks of an import
+                    signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from places import deep
 
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.function import Function
@@ -88,16 +89,6 @@ def test_a_file_is_not_read_through_a_link_that_was_a_directory(raced: Path) -> 
                 files.read(f"{directory}/secret")
 
 
-def deep(root: Path, levels: int = 3000) -> None:
-    handle = os.open(root, os.O_RDONLY)
-    for _ in range(levels):
-        os.mkdir("d", dir_fd=handle)
-        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
-        os.close(handle)
-        handle = inner
-    os.close(handle)
-
-
 def sparse(root: Path) -> None:
     with (root / "sparse").open("wb") as file:
         file.truncate(300 * 1024**3)
@@ -106,13 +97,6 @@ def sparse(root: Path) -> None:
 def crowd(root: Path) -> None:
     for number in range(600):
         (root / str(number)).touch()
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A directory that is emptied whatever happens: what is too deep would hold up whoever removes it later."""
-    yield tmp_path
-    empty_directory(tmp_path)
 
 
 LIMITS = TreeLimits(10_000_000, entries=500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -15,3 +16,14 @@ def contents(directory: Path) -> dict[str, bytes | str | None]:
         else None
         for path in directory.rglob("*")
     }
+
+
+def deep(root: Path, levels: int = 3000) -> None:
+    """Make directories in directories, each called d."""
+    handle = os.open(root, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)

@@ -45,6 +45,7 @@ from recompact.environments.sandbox import (
     make_mount_points,
     wrap_command,
 )
+from recompact.environments.system_calls import system_call_filter
 from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
@@ -235,12 +236,13 @@ async def _start_sandboxed(
     ours, theirs = socket.socketpair()
     policy = _policy(settings, command[0], directories, variables)
     inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
-    arguments = wrap_command(program, [*inner, _limits(settings.limits, True), *command], policy)
     process = None
     try:
         with new_group(settings.limits.processes).kept_on_success() as group:
-            with theirs:
-                process = await _spawn(group.entered(arguments), Path("/"), {}, theirs.fileno())
+            with theirs, system_call_filter() as filters:
+                inner += [_limits(settings.limits, True), *command]
+                arguments = wrap_command(program, inner, policy, filters)
+                process = await _spawn(group.entered(arguments), Path("/"), {}, theirs.fileno(), *filters)
             listener = await _handed_over(ours)
     except BaseException as error:
         complaint = ""
@@ -327,7 +329,8 @@ def _policy(
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
-    places = [*interpreter_places(_PYTHON), *_installation(program), *settings.readable]
+    own = [*_installation(program), *settings.readable]
+    places = [*interpreter_places(_PYTHON), *own]
     readable = [(etc / name, f"/etc/{name}") for name in settled]
     readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
@@ -336,6 +339,7 @@ def _policy(
         readable=readable,
         writable=[(directories.temporary, TEMPORARY), (directories.home, HOME), (directories.workspace, WORKSPACE)],
         hidden=(*settings.hidden, Path(tempfile.gettempdir())),  # where other episodes are
+        searched=own,
         variables=variables,
         hostname="agent",
     )

@@ -66,7 +66,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
+        from recompact.cli.stopping import interrupted_later
+
+        with interrupted_later():
+            module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command
 

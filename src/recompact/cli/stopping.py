@@ -30,6 +30,33 @@ def stopped_by_signals() -> Iterator[None]:
         _received.clear()
 
 
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Take Ctrl-C only after the block, in which modules are imported: Python drops what is raised in the callbacks of
+    an import. Whoever presses it again does not wait."""
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, note)
+    except ValueError:  # outside the main thread, where nobody interrupts
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     if os.getpid() != _owner:  # a fork, which whoever made it ends
         signal.signal(number, signal.SIG_DFL)

@@ -29,6 +29,7 @@ from recompact.engine.store.runs import run_path
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
+from recompact.models.failures import CeilingReached
 from recompact.values.template import BUILT_IN
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Trajectory
@@ -77,6 +78,10 @@ def command(
         trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name))
     except KeyboardInterrupt:
         end_stopped(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target))
+    except CeilingReached as reached:
+        say(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target), err=True)
+        say(f"recompact: it stopped at its ceiling: {reached}", err=True)
+        raise SystemExit(3) from None
     if not trajectory.steps:
         raise InputError(f"{trajectory.error or trajectory.ending}. No transcript was written")
     _write(target, transcript(trajectory))

@@ -29,6 +29,7 @@ from recompact.environments.host_lifetime import (
     die_with_parent,
     end_group,
     leave_keyring,
+    stand_guard,
 )
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
@@ -173,17 +174,20 @@ def main() -> None:
     parser.add_argument("--directory", required=True)
     parser.add_argument("--channel", type=int, required=True)
     parser.add_argument("--limits", required=True)
+    parser.add_argument("--guarded", action="store_true", help="Nothing else ends what it has started.")
     args = parser.parse_args()
     limits = json.loads(args.limits)
     for descriptor in (args.lifeline, args.channel):
         os.set_inheritable(descriptor, False)
+    if args.guarded:
+        stand_guard(args.lifeline, args.channel)
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)  # a group that ends with the harness
     adopt_orphans()
     leave_keyring()
     limit_use(limits)
     if not die_with_harness(args.lifeline):  # not both: with its parent it would die before its children are reached
-        die_with_parent(args.parent)
+        die_with_parent(os.getppid() if args.guarded else args.parent)
     # The protocol keeps the socket for itself: whatever the environment prints goes to the log.
     channel = Channel(args.channel, limits["message"])
     os.dup2(2, 1)

@@ -7,10 +7,13 @@ import fcntl
 import os
 import select
 import signal
+import sys
 
 # Bound now: an environment may replace what a module offers (a safety guard around `os`).
 from os import _exit, getpid, killpg
 from typing import NoReturn
+
+from recompact.environments.process_tree import children_of, descendants, kill_all
 
 
 def die_with_parent(parent: int) -> None:
@@ -58,6 +61,35 @@ def adopt_orphans() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(36, 1)
+
+
+def stand_guard(lifeline: int, *descriptors: int) -> None:
+    """Fork, and return in the child, which is the host. The parent stays until the host or the harness has ended, and
+    then ends all that is left: a daemon is below the parent wherever it goes. It keeps none of the descriptors.
+
+    For hosts without a sandbox, whose processes would otherwise survive a harness that is killed.
+    """
+    if sys.platform != "linux":
+        return
+    adopt_orphans()
+    child = os.fork()
+    if child == 0:
+        return
+    for descriptor in descriptors:
+        os.close(descriptor)
+    poll = select.poll()
+    host = os.pidfd_open(child)
+    poll.register(lifeline, select.POLLIN)
+    poll.register(host, select.POLLIN)
+    poll.poll()
+    ended = os.waitid(os.P_PIDFD, host, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    while children_of(os.getpid()):
+        kill_all(descendants(os.getpid())[1:])
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+    if ended is None:
+        _exit(1)
+    _exit(ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status)
 
 
 def end_group() -> NoReturn:

@@ -35,6 +35,7 @@ from recompact.environments.sandbox import (
     is_private,
     wrap_command,
 )
+from recompact.environments.system_calls import system_call_filter
 from recompact.errors import InputError
 
 _END_PATIENCE = 10.0  # seconds for the kernel to end what was killed
@@ -100,7 +101,7 @@ class HostProcess:
         """How it ended by itself; negative where a signal ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = await asyncio.to_thread(self._process.wait, 2)
-            return 128 - code if self._sandboxed and code > 128 else code
+            return 128 - code if code > 128 else code  # as a sandbox and a guard tell it
         return None
 
     async def end(self) -> None:
@@ -133,15 +134,19 @@ def start_host(settings: HostSettings, log: int) -> HostProcess:
     channel, theirs = socket_pair()
     lifeline = Lifeline()
     try:
-        with theirs, new_group(settings.limits.processes).kept_on_success() as group:
-            command, started = _command(settings, program, private, theirs.fileno(), lifeline.theirs)
+        with (
+            theirs,
+            new_group(settings.limits.processes).kept_on_success() as group,
+            system_call_filter() as filters,
+        ):
+            command, started = _command(settings, program, private, theirs.fileno(), lifeline.theirs, filters)
             process = subprocess.Popen(
                 group.entered(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=(theirs.fileno(), lifeline.theirs),
+                pass_fds=(theirs.fileno(), lifeline.theirs, *filters),
                 **started,
             )
     except BaseException:
@@ -155,7 +160,7 @@ def start_host(settings: HostSettings, log: int) -> HostProcess:
 
 
 def _command(
-    settings: HostSettings, program: str | None, private: Path, channel: int, lifeline: int
+    settings: HostSettings, program: str | None, private: Path, channel: int, lifeline: int, filters: Sequence[int]
 ) -> tuple[list[str], dict[str, Any]]:
     """The command line of a host, and where and with which variables it is started."""
     home, temporary = private / "home", private / "tmp"
@@ -171,8 +176,10 @@ def _command(
     command += ["--directory", str(directory), "--parent", str(os.getpid()), "--lifeline", str(lifeline)]
     command += ["--channel", str(channel), "--limits", json.dumps(limits)]
     if program is None:
+        command.append("--guarded")
         return command, {"cwd": directory, "env": host_variables(settings, str(home), str(temporary))}
-    return wrap_command(program, command, _policy(settings, directory, python, private)), {"cwd": "/", "env": {}}
+    policy = _policy(settings, directory, python, private)
+    return wrap_command(program, command, policy, filters), {"cwd": "/", "env": {}}
 
 
 def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:
@@ -211,12 +218,13 @@ def _policy(settings: HostSettings, directory: Path, python: str, private: Path)
     named = [(directory / place).resolve() for place in settings.readable]
     # What a suite's options name, such as a tree of tasks, is meant to be read.
     named += [path.resolve() for path in map(directory.joinpath, _texts(settings.options)) if _is_place(path)]
-    places = [*interpreter_places(python), Path(host.__file__).resolve().parents[1], *named]
+    own = [*named]
     file = directory / settings.spec.rpartition(":")[0]
     if file.suffix == ".py" and file.is_file():
-        places.append(file if is_private(file.parent) else file.parent)
+        own.append(file if is_private(file.parent) else file.parent)
     if not is_private(directory):
-        places.append(directory)
+        own.append(directory)
+    places = [*interpreter_places(python), Path(host.__file__).resolve().parents[1], *own]
     # A directory that is laid over others may hold only a link to what lay there.
     places += [real for place in places if (real := place.resolve()) != place]
     readable = [(private / name, f"/etc/{name}") for name in ("passwd", "group")]
@@ -226,6 +234,7 @@ def _policy(settings: HostSettings, directory: Path, python: str, private: Path)
         readable=readable,
         writable=[(private / "tmp", "/tmp"), (private / "home", _HOME)],
         hidden=[place.resolve() for place in settings.hidden],
+        searched=own,
         network=settings.network,
         variables=host_variables(settings, _HOME, "/tmp"),
     )

@@ -6,24 +6,32 @@ Used for hosts, and for any environment that runs commands of an agent. Needs no
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from recompact.environments.system_calls import system_call_filter
+from recompact.environments.trees import Tree, TreeLimits, TreeRefused, TreeTooLarge
 from recompact.errors import InputError
 from recompact.values.key import key
+
+_log = logging.getLogger(__name__)
 
 SandboxMode = Literal["auto", "require", "off"]
 """Sandboxed where the machine can, otherwise not; refuse to run where it cannot; never sandboxed."""
 
 _MIB = 1024**2
+_SEARCH_AGAIN = 60.0  # seconds after which a directory is searched again
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class SandboxPolicy:
     readable: Sequence[tuple[Path, str]] = ()  # a place, and where it is inside: nothing below it can be changed
     writable: Sequence[tuple[Path, str]] = ()
     hidden: Sequence[Path] = ()  # places below others that are to seem empty
+    searched: Sequence[Path] = ()  # readable places whose pipes and sockets are hidden: others may listen there
     network: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)  # all that it has
     hostname: str = "sandbox"
@@ -77,12 +86,14 @@ _UNSHARED = (
 _INSTALL = "install it (Debian and Ubuntu: apt-get install bubblewrap, or make sandbox)"
 
 
-def wrap_command(program: str, command: Sequence[str], policy: SandboxPolicy) -> list[str]:
-    """The command line that runs a command under this policy; `program` is what `find_bubblewrap` found.
+def wrap_command(program: str, command: Sequence[str], policy: SandboxPolicy, filters: Sequence[int] = ()) -> list[str]:
+    """The command line that runs a command under this policy; `program` is what `find_bubblewrap` found, and `filters`
+    what `system_call_filter` gave, which the process has to inherit.
 
     Everything that the command starts ends with the process that this command line becomes.
     """
-    return [program, *_arguments(program, policy), "--", *command]
+    refused = [word for handle in filters if _can_filter(program) for word in ("--seccomp", str(handle))]
+    return [program, *_arguments(program, policy), *refused, "--", *command]
 
 
 def make_mount_points(policy: SandboxPolicy) -> list[Path]:
@@ -139,6 +150,15 @@ def find_bubblewrap() -> tuple[str | None, str]:
     return program, ""
 
 
+@cache
+def _can_filter(program: str) -> bool:
+    """Whether the kernel takes a filter of system calls."""
+    with system_call_filter() as filters:
+        trial = [program, "--ro-bind", "/", "/", "--seccomp", *map(str, filters), "--", "/bin/true"]
+        tried = subprocess.run(trial, capture_output=True, timeout=30, check=False, pass_fds=filters)
+    return tried.returncode == 0
+
+
 def _refuse_covered(policy: SandboxPolicy) -> None:
     for place, inside in policy.readable:
         for _, mount in policy.writable:
@@ -169,6 +189,8 @@ def _arguments(program: str, policy: SandboxPolicy) -> Iterator[str]:
     for place_outside, inside in policy.readable:
         yield from ("--ro-bind", str(place_outside), inside)
     yield from _hide_places(policy)
+    for place in _places_of_others(policy):
+        yield from ("--ro-bind", "/dev/null", str(place))
     yield from ("--remount-ro", "/", "--chdir", policy.directory, "--clearenv")
     for name, value in policy.variables.items():
         yield from ("--setenv", name, value)
@@ -228,6 +250,33 @@ def _is_gone_with(hidden: Path, other: Path, policy: SandboxPolicy) -> bool:
     """Whether a place went with an outer one that was emptied: not if it is in something that was shown again there."""
     shown = (Path(inside) for _, inside in policy.readable if Path(inside).is_relative_to(other))
     return hidden.is_relative_to(other) and not any(hidden.is_relative_to(inside) for inside in shown)
+
+
+def _places_of_others(policy: SandboxPolicy) -> Iterator[Path]:
+    """Where the pipes and sockets in `searched` places are seen inside: a place that cannot be written to does not keep
+    anybody from writing to them."""
+    hidden = [place.resolve() for place in policy.hidden]
+    mounts = [(outside.resolve(), Path(inside)) for outside, inside in (*policy.writable, *policy.readable)]
+    for root in dict.fromkeys(place.resolve() for place in policy.searched):
+        for found in pipes_and_sockets(root, int(time.monotonic() / _SEARCH_AGAIN)):
+            if found.exists() and not any(found.is_relative_to(place) for place in hidden):
+                yield from _places_inside(found, mounts)
+
+
+@lru_cache(64)
+def pipes_and_sockets(root: Path, moment: int) -> tuple[Path, ...]:
+    """The pipes and sockets below a directory, as they were when it was first asked for at this moment."""
+    found: list[Path] = []
+    try:
+        with Tree(root, TreeLimits(0, entries=200_000, seconds=10.0), lenient=True) as tree:
+            for entry in tree.walk():
+                if stat.S_ISFIFO(entry.status.st_mode) or stat.S_ISSOCK(entry.status.st_mode):
+                    found.append(root / entry.name)
+    except TreeTooLarge as error:
+        _log.warning("pipes and sockets below %s may be seen in sandboxes: it has %s", root, error.what)
+    except TreeRefused:  # it is a file, or gone
+        pass
+    return tuple(found)
 
 
 @cache

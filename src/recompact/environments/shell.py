@@ -20,7 +20,14 @@ from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import ActionError
-from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
+from recompact.environments.process_tree import (
+    descendants,
+    held_open,
+    kill_all,
+    resident,
+    stop_tree,
+    wait_readable,
+)
 from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import (
     SandboxPolicy,
@@ -29,6 +36,7 @@ from recompact.environments.sandbox import (
     remove_mount_points,
     wrap_command,
 )
+from recompact.environments.system_calls import system_call_filter
 from recompact.environments.trees import tree_excess
 
 TEMPORARY = "tmp"
@@ -98,19 +106,21 @@ class Shell:
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
             # nothing else of ours: there may be keys
-            return _watch(limited, directory, variables | own, self.limits, sandboxed=False)
+            return _watch(limited, directory, variables | own, self.limits, False)
         policy = SandboxPolicy(
             directory=self.mount,
             readable=self.readable,
             writable=((temporary, "/tmp"), (directory, self.mount)),
             hidden=self.hidden,
+            searched=[place for place, _ in self.readable],
             shared_memory=self.shared_memory,
             variables=variables,
         )
-        arguments = wrap_command(self.bubblewrap, limited, policy)
         points = make_mount_points(policy)
         try:
-            return _watch(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
+            with system_call_filter() as filters:
+                arguments = wrap_command(self.bubblewrap, limited, policy, filters)
+                return _watch(arguments, directory, _VARIABLES, self.limits, True, filters)
         finally:
             remove_mount_points(points)
 
@@ -130,12 +140,17 @@ def _limit_command(command: str, limits: CommandLimits, tasks: int | None) -> li
 
 
 def _watch(
-    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: CommandLimits, sandboxed: bool
+    arguments: Sequence[str],
+    directory: Path,
+    variables: Mapping[str, str],
+    limits: CommandLimits,
+    sandboxed: bool,
+    filters: Sequence[int] = (),
 ) -> CommandResult:
     output = bytearray()
     reason = ""
     with (
-        _start(arguments, directory, variables, limits, sandboxed) as (process, group),
+        _start(arguments, directory, variables, limits, sandboxed, filters) as (process, group),
         selectors.DefaultSelector() as selector,
     ):
         assert process.stdout is not None
@@ -147,7 +162,12 @@ def _watch(
 
 @contextlib.contextmanager
 def _start(
-    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: CommandLimits, sandboxed: bool
+    arguments: Sequence[str],
+    directory: Path,
+    variables: Mapping[str, str],
+    limits: CommandLimits,
+    sandboxed: bool,
+    filters: Sequence[int],
 ) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
     """The process while it is watched, and its group. Afterwards it is ended, with all that a sandbox, a group or its
     tree of processes tells to be its own."""
@@ -165,7 +185,7 @@ def _start(
             cwd=directory,
             env=dict(variables),
             start_new_session=True,
-            pass_fds=(writer,) if sandboxed else (),
+            pass_fds=(writer, *filters) if sandboxed else (),
         )
     except BaseException:
         os.close(reader)
@@ -240,7 +260,10 @@ def _follow(
 def _excess(processes: Sequence[int], directory: Path, limits: CommandLimits) -> str:
     if len(processes) > limits.processes:
         return f"it started more than {limits.processes} processes"
-    if sum(map(resident, processes)) > limits.memory:
+    memory, disk = held_open(processes)
+    if max(sum(map(resident, processes)), memory) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory"
+    if disk > limits.disk:
+        return f"it wrote more than {limits.disk:,} bytes to files that it removed and kept open"
     excess = tree_excess(directory, limits.disk)
     return f"it filled the disk with {excess}" if excess else ""
