@@ -248,19 +248,27 @@ def write_observed(result: ObservedDiagnosis, directory: Path, date: str) -> boo
     candidate = result.candidate
     if candidate is None or candidate.template is None:
         return False
+    changes = _changes(result, candidate, candidate.template)
+    write_revision(directory, result.original, candidate.template, "audit --diagnose", date, result.to_json(), changes)
+    return True
+
+
+def write_revision(
+    directory: Path, original: Template, revised: Template, method: str, date: str, record: dict[str, Any], changes: str
+) -> None:
+    """Write a template that was revised from transcripts, with its provenance, its record and its changes."""
     provenance = {
         "revised_by": f"recompact {__version__}",
-        "method": "audit --diagnose",
+        "method": method,
         "evidence": "observational",
-        "parent": result.original.hash,
+        "parent": original.hash,
     }
-    manifest = {**provenance, "hash": candidate.template.hash, "date": date, **result.to_json()}
+    manifest = {**provenance, "hash": revised.hash, "date": date, **record}
     with replaced_directory(directory, RESULT, "--revised") as fresh:
-        replace(candidate.template, provenance=provenance).write_parts(fresh)
+        replace(revised, provenance=provenance).write_parts(fresh)
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (fresh / MANIFEST).write_text(text, encoding="utf-8")
-        (fresh / "CHANGES.md").write_text(_changes(result, candidate, candidate.template), encoding="utf-8")
-    return True
+        (fresh / "CHANGES.md").write_text(changes, encoding="utf-8")
 
 
 def _changes(result: ObservedDiagnosis, candidate: Candidate, revised: Template) -> str:

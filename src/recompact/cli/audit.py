@@ -13,6 +13,7 @@ import click
 
 from recompact.audit.auditing import Audit, audit_transcripts
 from recompact.audit.diagnosis import OBSERVATIONAL, RESULT, diagnose_observed, plan_diagnosis, write_observed
+from recompact.audit.drafting import Draft, draft, write_draft
 from recompact.audit.runs import audit_run
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.worth import recorded_worth, sentences
@@ -22,7 +23,7 @@ from recompact.engine.config_parser import load_config
 from recompact.engine.store.runs import SUFFIX
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.harnesses.registry import transcript_readers
+from recompact.harnesses.registry import HARNESSES, transcript_readers
 from recompact.harnesses.transcripts.registry import read_transcripts, usual_places
 from recompact.models.failures import CeilingReached, ModelFailure
 from recompact.presentation.audit import words
@@ -57,8 +58,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("audit-template"),
     show_default=True,
-    help="Where to write the template that --diagnose revises.",
+    help="Where to write the template of --diagnose or --draft.",
 )
+@click.option("--draft", "drafting", is_flag=True, help="Write the drafted clauses as a template: no model is asked.")
 @click.option("--yes", is_flag=True, help="Let --diagnose send without asking.")
 @json_option
 def command(
@@ -69,6 +71,7 @@ def command(
     look: bool,
     config: Path | None,
     revised: Path,
+    drafting: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -77,13 +80,16 @@ def command(
     A PATH is a transcript or a folder of them: Claude Code, Codex, pi, OpenClaw, OpenHands, Copilot CLI, OpenCode,
     Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages; or the file of a run of Recompact (.db).
     Without a path, it searches the places where these harnesses keep their sessions on this machine. It writes nothing
-    but the page, and sends nothing anywhere without --diagnose.
+    but the page (and what --draft and --diagnose ask for), and sends nothing anywhere without --diagnose.
     """
+    if drafting and config is not None:
+        raise click.UsageError("--draft and --diagnose both write the template of --revised: use one of them.")
     if not no_page:
         check_page(out)  # before the work
     loaded = None
     if config is not None:
         loaded = load_config(config)
+    if loaded is not None or drafting:
         check_directory(revised, RESULT, "--revised")
     places = paths or _usual_places(as_json)
     with console(stderr=True).status("reading transcripts"):
@@ -93,14 +99,17 @@ def command(
         why = "; ".join(text.removesuffix(".") for text in words.unread(findings.skipped, 3))
         raise InputError(f"found no transcript{f' ({why})' if why else ''}: name files or folders that contain some")
     date = datetime.now(UTC).date().isoformat()
+    drafted = draft(assessment)
     if not no_page:
-        write_page(out, render(assessment, top=top, date=date))
+        write_page(out, render(assessment, HARNESSES.names(), top=top, date=date))
     if not as_json:
-        _show(assessment, top, None if no_page else out)
+        _show(assessment, drafted, top, None if no_page else out)
+    if drafting:
+        _write_draft(drafted, revised, date)
     diagnosis = _diagnose(assessment, loaded, top, revised, date, yes, as_json) if loaded is not None else None
     if as_json:
         addition = {} if loaded is None else {"diagnosis": diagnosis}
-        print_json({**plain(assessment), "page": None if no_page else str(out), **addition})
+        print_json({**plain(assessment), "draft": drafted.to_json(), "page": None if no_page else str(out), **addition})
     if look and not no_page:
         click.launch(str(out.resolve()))
 
@@ -166,7 +175,17 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
     return tuple(folder for _, folder in places)
 
 
-def _show(assessment: Assessment, top: int, page: Path | None) -> None:
+def _write_draft(drafted: Draft, directory: Path, date: str) -> None:
+    if write_draft(drafted, directory, date):
+        say(f"The default template with these clauses, unverified, is in {directory}.", err=True)
+    else:
+        reasons = (
+            "; ".join(drafted.candidate.objections) if drafted.candidate else "no readable summary lacked anything"
+        )
+        say(f"No template was written: {reasons}.", err=True)
+
+
+def _show(assessment: Assessment, drafted: Draft, top: int, page: Path | None) -> None:
     out = console()
     out.print(words.scope(assessment), markup=False)
     for text in (*words.answer(assessment), *words.outcomes(assessment)):
@@ -187,8 +206,11 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
         for text in sentences(recorded_worth()):
             out.print(text, markup=False, style="dim")
     out.print()
-    for text, suggestion in words.NEXT:
-        out.print(f"{text} `{suggestion}`.", markup=False)
+    for text in words.drafted_clauses(drafted):
+        out.print(text, markup=False)
+    out.print("\nNext:", markup=False)
+    for number, (text, suggestion) in enumerate(words.next_steps(assessment, drafted, HARNESSES.names()), 1):
+        out.print(f"{number}. {text}\n   {suggestion}", markup=False)
     if page is not None:
         out.print(f"The page: {page}", markup=False)
 

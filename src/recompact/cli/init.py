@@ -1,4 +1,4 @@
-"""`recompact init`: a first config and, with --suite, a suite to go with it."""
+"""`recompact init`: a first config and, with --suite or --agent, the tasks to go with it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from recompact.agents.profiles import PROFILES
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
 from recompact.cli.console import json_option, print_json, say
 from recompact.compressors.protocol import Scope
 from recompact.errors import InputError
+from recompact.suites.workspace.samples import add_samples
 from recompact.values.outputs import write_file
 from recompact.values.texts import command_line
 
@@ -62,6 +64,37 @@ template = "default"              # or a directory: see docs/prompts.md
 money = 20.0                      # the run stops there and can be resumed
 """
 
+AGENT = """\
+# {name}.toml: {agent} behind the gateway, which compacts its history; see docs/agents.md
+[suite]
+use = "workspace"
+[suite.options]
+tasks = "tasks"                   # folders with an instruction, files and a check: see docs/workspace.md
+
+[models.mine]
+id = "gpt-5-mini"                 # plays the agent and writes the summaries; base_url names another server
+key_env = "OPENAI_API_KEY"        # keys come from the environment only, and never reach the agent
+price = {{ input = 0.25, cached = 0.025, output = 2.0 }}
+
+[agent]
+model = "mine"
+profile = "{agent}"
+
+[compressor]
+model = "mine"
+budget = {budget:<24} # tokens of history before it is compacted; a sample task reads about {tokens:,}
+template = "default"              # or a directory: see docs/prompts.md
+
+[optimizer]
+model = "mine"
+
+[run]
+step_limit = 100
+
+[ceiling]
+money = 20.0                      # the run stops there and can be resumed
+"""
+
 SUITE = '''\
 # {name}.py
 from recompact import function_suite
@@ -88,22 +121,41 @@ suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "te
 @click.command(name="init")
 @click.argument("name", default="mine")
 @click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use that.")
+@click.option(
+    "--agent", type=click.Choice(sorted(PROFILES)), help="A config for this agent, and two sample tasks in tasks/."
+)
+@click.option("--repo", type=click.Path(path_type=Path), help="With --agent: the git repository of the sample tasks.")
 @click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where it goes (default: here)."
 )
 @json_option
-def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_json: bool) -> None:
+def command(
+    name: str,
+    suite: bool,
+    agent: str | None,
+    repo: Path | None,
+    scope: Scope | None,
+    directory: Path,
+    as_json: bool,
+) -> None:
     """Write NAME.toml, a config to start from (default: mine.toml).
 
     For NAME officebench, tau2-retail, appworld or qa it holds the paper's setting of that benchmark (with --scope
-    prefix in NAME-prefix.toml). Otherwise, and without --suite, it holds the embedded world with simulated models, and
-    runs as it is. It never overwrites a file.
+    prefix in NAME-prefix.toml). With --agent it is for an agent that is installed here, with two tasks made from the
+    files of a git repository (default: the one here). Otherwise, and without --suite, it holds the embedded world with
+    simulated models, and runs as it is. It never overwrites a file.
     """
+    if agent is None and repo is not None:
+        raise InputError("--repo is for --agent: the sample tasks of an agent are made from it")
+    if agent is not None:
+        if suite or scope or name in BENCHMARKS:
+            raise InputError("--agent has tasks in folders: leave out --suite, --scope and the name of a benchmark")
+        _init_agent(_valid(name), agent, repo or Path(), directory, as_json)
+        return
     texts = _texts(name, suite, scope)
     files = [directory / file for file in texts]
-    if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
-        raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move it")
+    _check_free(files)
     for file, text in zip(files, texts.values(), strict=True):
         write_file(file, text.encode(), "a config", lambda path: False, "--dir")
     if as_json:
@@ -115,6 +167,39 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
     say(f"Next: {command_line('check', files[0])}{key if suite or name in BENCHMARKS else ''}")
 
 
+def _check_free(files: list[Path]) -> None:
+    if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
+        raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move it")
+
+
+def _valid(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise InputError(
+            f"{name!r} is not a valid config name: use letters, digits and _, as in recompact init mine, or one of the"
+            f" benchmarks {', '.join(BENCHMARKS)}"
+        )
+    return name
+
+
+def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: bool) -> None:
+    """Write a config for an agent and two tasks from a repository, with a budget that these tasks exceed."""
+    config, root = directory / f"{name}.toml", directory / "tasks"
+    _check_free([config, *(root / f"sample-{number}" for number in (1, 2))])
+    samples = add_samples(root, repo)
+    tokens = samples.characters // 4
+    budget = min(8192, max(1024, tokens // 3 // 256 * 256))
+    text = AGENT.format(name=name, agent=agent, budget=budget, tokens=tokens)
+    write_file(config, text.encode(), "a config", lambda path: False, "--dir")
+    if as_json:
+        print_json({"files": [str(config)], "tasks": [str(folder.path) for folder in samples.folders]})
+        return
+    say(f"Written: {config}")
+    for folder in samples.folders:
+        say(f"Written: {folder.path}")
+    say("The two tasks only show that it works: replace them by tasks on which your agent forgets (docs/workspace.md).")
+    say(f"Next: {command_line('check', config, '--play')}; it needs OPENAI_API_KEY, or another model in [models.mine]")
+
+
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
     """The files to write, by name."""
     if name in BENCHMARKS:
@@ -123,10 +208,5 @@ def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
         return {f"{config_name(name, scope or 'history')}.toml": benchmark_config(name, scope or "history")}
     if scope is not None:
         raise InputError(f"--scope is for a benchmark ({', '.join(BENCHMARKS)}); elsewhere set [compressor] scope")
-    if not re.fullmatch(r"[A-Za-z]\w*", name):
-        raise InputError(
-            f"{name!r} is not a valid config name: use letters, digits and _, as in recompact init mine, or one of the"
-            f" benchmarks {', '.join(BENCHMARKS)}"
-        )
-    texts = {f"{name}.toml": (OWN if suite else SIMULATED).format(name=name)}
+    texts = {f"{_valid(name)}.toml": (OWN if suite else SIMULATED).format(name=name)}
     return {**texts, f"{name}.py": SUITE.format(name=name)} if suite else texts

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
+from recompact.audit.drafting import draft
 from recompact.audit.scoring import Assessment
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
@@ -13,10 +15,10 @@ from recompact.presentation.report.html.page import render_document
 LISTED = 200  # compactions in the list
 
 
-def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
-    """The page as text."""
+def render(assessment: Assessment, exports: Collection[str] = (), *, top: int = 10, date: str = "") -> str:
+    """The page as text. `exports` are the harnesses that a template can be exported to."""
     worst = assessment.scored[:top] or assessment.ranked[:top]
-    latest = assessment.latest
+    latest, clauses = assessment.latest, draft(assessment)
     listing = ranking_table(assessment, assessment.ranked[:LISTED])
     totals = (("By harness and version", assessment.versions), ("By project", assessment.projects))
     return render_document(
@@ -32,5 +34,7 @@ def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
         listing=replace(listing, title="All compactions"),
         unlisted=max(len(assessment.ranked) - LISTED, 0),
         totals=tuple(group_table(title, groups) for title, groups in totals if groups),
+        drafted=tuple(words.drafted_clauses(clauses)),
+        steps=tuple(words.next_steps(assessment, clauses, exports)),
         date=date,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from statistics import fmean
 
+from recompact.agents.profiles import PROFILES
+from recompact.audit.drafting import Draft, lines
 from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.measures import CHARACTERS_PER_TOKEN, RUN_SCHEMES
 from recompact.audit.scoring import (
@@ -28,14 +30,39 @@ OBSERVATIONAL = (
     "that the task would have gone better without the compaction: a new topic also needs reading, and a fact that was "
     "lost without a trace leaves none here. Sessions, tasks and models differ, so harnesses are not ranked by this.",
 )
-NEXT = (
-    (
+
+
+def drafted_clauses(draft: Draft) -> Iterator[str]:
+    """What summaries lacked, as clauses of the method `facts`."""
+    if not draft.clauses:
+        return
+    readable = quantity(draft.readable, "readable summary")
+    yield (
+        f"Not verified: from what {readable} lacked and the agent then used, the method `facts` would ask a summary"
+        " for the following. Whether it helps, only a run on tasks can tell."
+    )
+    yield from lines(draft)
+
+
+def next_steps(assessment: Assessment, draft: Draft, exports: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What to do next, each step with its command, for the harness of most of these compactions. `exports` are those
+    that a template can be exported to."""
+    harnesses = Counter(each.session.harness for each in assessment.ranked)
+    harness = next((name for name, _ in harnesses.most_common()), "")
+    target = harness if harness in exports else "HARNESS"
+    if draft.clauses:
+        yield "Write the default template with these clauses, unverified, with", "recompact audit PATH --draft"
+        yield "Use it in your agent with", f"recompact export audit-template --to {target}"
+    yield (
         "Whether a compaction did harm is known only by trying both: continue from the same state with the context "
-        "before and with the context after it. Record your own tasks with",
-        "recompact collect CONFIG",
-    ),
-    ("Then test every compaction with", "recompact verify CONFIG"),
-)
+        "before and with the context after it. Write a config and two sample tasks from a repository of yours with",
+        f"recompact init --agent {harness if harness in PROFILES else 'AGENT'} --repo DIR",
+    )
+    yield "See that a task can be played and restored with", "recompact check mine.toml --play"
+    yield "Record the tasks with", "recompact collect mine.toml"
+    yield "Test every compaction with", "recompact verify mine.toml"
+    yield "Revise the prompt against those that hurt with", "recompact adapt mine.toml"
+    yield "Use what helped with", f"recompact export runs/mine-pair --to {target}"
 
 
 def amount(value: float) -> str:

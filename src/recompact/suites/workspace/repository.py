@@ -42,7 +42,7 @@ def add_repository(
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".task-", dir=target.parent))
     try:
-        revision = _check_out(repo, commit, scratch / FILES)
+        revision = check_out(repo, commit, scratch / FILES)
         named = [word for word in _words(check) if _is_inside(scratch / FILES, word)]
         paths = list(dict.fromkeys([*protected, *(word.split("::")[0] for word in named)]))
         (scratch / FILE).write_text(
@@ -70,7 +70,7 @@ def _is_inside(files: Path, word: str) -> bool:
     return bool(path) and path != "." and not path.startswith("/") and ".." not in parts and (files / path).exists()
 
 
-def _check_out(repo: str, commit: str, target: Path) -> str:
+def check_out(repo: str, commit: str, target: Path) -> str:
     """Write the files of a commit, without the repository; returns the commit's full name."""
     with tempfile.TemporaryDirectory(prefix="recompact-clone-") as scratch:
         place = repo
