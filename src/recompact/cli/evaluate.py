@@ -62,6 +62,7 @@ from recompact.evaluation.evaluate import (
     with_split,
 )
 from recompact.evaluation.released import load_evaluation
+from recompact.evaluation.strategies import strategies, strategies_of
 from recompact.evaluation.summary import Evaluation, arm_table, detail_tables, difference_table, evaluation, to_json
 from recompact.presentation.report.content.answer import arm_contrasts
 from recompact.presentation.report.content.lead import answer
@@ -77,6 +78,11 @@ from recompact.values.texts import command_line
     "arms",
     multiple=True,
     help="none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeatable.",
+)
+@click.option(
+    "--strategies",
+    "strategy_list",
+    help="Arms as a comma-separated list, or all; prints what each costs and gains against none and each other.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
@@ -106,6 +112,7 @@ from recompact.values.texts import command_line
 def command(
     configs: tuple[Path, ...],
     arms: tuple[str, ...],
+    strategy_list: str | None,
     runs: int,
     scopes: str | None,
     budgets: tuple[str, ...],
@@ -132,6 +139,7 @@ def command(
     if len(configs) > 1 and run:
         raise click.UsageError("--run names one run: with several CONFIGs each has its own, CONFIG-evaluate")
     by = one_evaluation_by(by, several=len(configs) > 1)
+    arms += tuple(name for name in strategies(strategy_list) if name not in arms) if strategy_list is not None else ()
     again, form, paths, incomplete = this_command(), "json" if as_json else form, [], False
     given = arms
     for config in configs:
@@ -162,7 +170,19 @@ def command(
                     quiet=form != "terminal",
                 )
                 plan, unfinished = asyncio.run(work)
-            _report(store, plan, unfinished, runs, again, form, against, by, details, len(configs) == 1)
+            _report(
+                store,
+                plan,
+                unfinished,
+                runs,
+                again,
+                form,
+                against,
+                by,
+                details,
+                len(configs) == 1,
+                strategy_list is not None,
+            )
         paths.append(str(path))
         incomplete = incomplete or bool(unfinished)
     if incomplete:
@@ -252,6 +272,7 @@ def _report(
     by: tuple[str, ...],
     details: bool,
     alone: bool,
+    compared: bool,
 ) -> None:
     recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.metadata.suite or "?"
@@ -268,7 +289,13 @@ def _report(
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
     }
-    if alone or form not in ("json", "csv"):  # those have room for one table: the one by model
+    side_by_side = strategies_of(store, shown) if compared else None
+    if side_by_side is not None:
+        more |= side_by_side.to_json()
+    if side_by_side is not None and form != "json":
+        tables = side_by_side.tables(len(shown.shared.tasks))
+        print_tables(tables[:1] if form == "csv" else tables, form)
+    elif alone or form not in ("json", "csv"):  # those have room for one table: the one by model
         print_evaluation(shown, form, against=against, by=by, details=details, more=more)
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)

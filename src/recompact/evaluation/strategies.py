@@ -1,0 +1,383 @@
+"""Strategies side by side: what each costs and gains against none and against each other, and at equal mean context.
+
+An arm that compacts less keeps more and wins trivially; so its mean context stands beside its success, and where arms
+ran under several budgets they are compared at the same mean context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.metrics import per_task
+from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
+from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
+from recompact.values.chat import Usage
+from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
+from recompact.values.tables import Cell, Column, Number, Table, columns
+
+EVERY = (
+    "none",
+    "fifo",
+    "masking",
+    "clear_tool_results",
+    "prompting",
+    "masking+prompting",
+    "anchors+prompting",
+    "pinned+prompting",
+    "prompting@phase",
+    "prompting@turn",
+    "prompting@interval:8",
+)
+"""The arms of `--strategies all`: every strategy and trigger that needs nothing to be installed."""
+
+READ, WRITE, OUTPUT = 0.1, 1.25, 5.0
+"""The usual prices of tokens that are read from a prompt cache, written to it, or put out, where one of input is 1."""
+
+MORE = (
+    "A strategy that compacts less keeps more of the history and wins trivially: read Acc beside Context, or run arms"
+    " under several budgets (--budget 1024,2048,4096), which are then compared at equal mean context."
+)
+NEAR = 0.02
+"""An arm whose mean context is within this share of another's has the same."""
+
+
+def strategies(text: str) -> tuple[str, ...]:
+    """The arms that `--strategies` names: `all`, or names as for --arm, separated by commas.
+
+    >>> strategies("none, masking@512,prompting")
+    ('none', 'masking@512', 'prompting')
+    """
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise InputError(f"--strategies {text!r} names none: write all, or as in --strategies none,masking,prompting")
+    return EVERY if names == ("all",) else names
+
+
+# --- what compactions did in one trajectory
+
+
+@dataclass(frozen=True)
+class Compactions:
+    """The compactions of one trajectory: how many, their sizes before and after together, and which share of all that
+    the agent read was as in its call before, so that a server's cache has it."""
+
+    number: int
+    before: int
+    after: int
+    cached: float
+
+
+def compactions_of(store: Store, unit: str) -> Compactions:
+    """From the record of a trajectory, by our own counter."""
+    document = store.result(unit)
+    boundaries = {each["step"]: each for key in document["boundaries"] for each in [store.document(bytes.fromhex(key))]}
+    sizes, kept, size = [], [], 0
+    for step, turn in enumerate(document["turns"]):
+        boundary = boundaries.get(step)
+        if boundary is not None:
+            size = context_size(boundary["post"])
+        kept.append(size if boundary is None else common_size(boundary["pre"], boundary["post"]))
+        sizes.append(size)
+        size += turn[2]
+    fixed = document["peak"] - max(sizes, default=0)  # system prompt, tools and task, which every call has
+    read = sum(fixed + (last if step not in boundaries else kept[step]) for step, last in enumerate(sizes[:-1], 1))
+    total = sum(fixed + each for each in sizes)
+    return Compactions(
+        len(boundaries),
+        sum(context_size(each["pre"]) for each in boundaries.values()),
+        sum(context_size(each["post"]) for each in boundaries.values()),
+        read / total if total else 0.0,
+    )
+
+
+def context_size(context: Mapping[str, Any]) -> int:
+    """The size of a recorded context."""
+    summary, pinned = context["summary"], context.get("pinned", ())
+    sizes = (*((summary[1],) if summary else ()), *(pin[1] for pin in pinned), *(turn[2] for turn in context["turns"]))
+    return sum(map(int, sizes))
+
+
+def common_size(pre: Mapping[str, Any], post: Mapping[str, Any]) -> int:
+    """Of two recorded contexts, how much is the same from the beginning on: all that a cache still has."""
+    parts = [[(each["summary"], (each["summary"] or (0, 0))[1]), *_after_summary(each)] for each in (pre, post)]
+    size = 0
+    for (old, tokens), (new, _) in zip(*parts, strict=False):
+        if old != new:
+            break
+        size += tokens
+    return size
+
+
+def _after_summary(context: Mapping[str, Any]) -> list[tuple[Any, int]]:
+    pins = [(("pin", pin), pin[1]) for pin in context.get("pinned", ())]
+    return [*pins, *((("turn", turn), turn[2]) for turn in context["turns"])]
+
+
+# --- arms
+
+
+@dataclass(frozen=True)
+class StrategyFigures:
+    """An arm among strategies. `cost` is per task, in tokens of uncached input; `before` and `after` are mean sizes of
+    a compaction. Against the arm that does not compress: accuracy, steps, and H and B per compaction, which are what
+    the arm loses divided by its compactions (the paper's identity: hazards add up to what compaction costs)."""
+
+    arm: str
+    means: Mapping[str, float]
+    cost: Estimate
+    before: float | None
+    after: float | None
+    accuracy: Difference | None = None
+    steps: Difference | None = None
+    hazard: Estimate | None = None
+    burden: Estimate | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def strategy_figures(store: Store, evaluation: Evaluation) -> tuple[StrategyFigures, ...]:
+    """All arms of an evaluation, each against the one that does not compress."""
+    shared, none = evaluation.shared, evaluation.none
+    figures = []
+    for arm in evaluation.arms:
+        own = per_task(arm, shared.tasks, shared.runs, evaluation.source)
+        plain = _plain_figures(store, evaluation, arm, own)
+        if none is None or arm is none:
+            figures.append(plain)
+            continue
+        [against] = compare_many([(arm, none)], shared, keys=("acc", "steps"), source=evaluation.source)
+        other = per_task(none, shared.tasks, shared.runs, evaluation.source)
+        lost = [x - y for x, y in zip(other["acc"], own["acc"], strict=True)]
+        added = [x - y for x, y in zip(own["steps"], other["steps"], strict=True)]
+        hazard, burden = bootstrap_ratios([(lost, own["compactions"]), (added, own["compactions"])])
+        figures.append(
+            replace(plain, accuracy=against.of("acc"), steps=against.of("steps"), hazard=hazard, burden=burden)
+        )
+    return tuple(figures)
+
+
+def _plain_figures(store: Store, evaluation: Evaluation, arm: ArmRuns, own: Values) -> StrategyFigures:
+    by_task, costs, every = arm.by_task(), [], []
+    for task in evaluation.shared.tasks:
+        runs = range(evaluation.shared.runs)
+        made = [compactions_of(store, unit_of(arm.settings["key"], task, run)) for run in runs]
+        costs.append(fmean(cost(by_task[task][run].usage, made[run].cached) for run in runs))
+        every += made
+    [spent] = bootstrap([costs])
+    number_made = sum(each.number for each in every)
+    before, after = sum(each.before for each in every), sum(each.after for each in every)
+    sizes = (before / number_made, after / number_made) if number_made else (None, None)
+    return StrategyFigures(arm.label, {key: fmean(each) for key, each in own.items()}, spent, *sizes)
+
+
+def cost(usage: Mapping[str, Usage], cached: float) -> float:
+    """Tokens at the price of uncached input. What the agent reads is taken to be cached as far as it was the same in
+    the call before, and written to the cache otherwise; a compressor's prompt is new each time."""
+    agent, compressor = usage.get("agent", Usage()), usage.get("compressor", Usage())
+    read = READ * cached + WRITE * (1 - cached)
+    return read * agent.input + compressor.input + OUTPUT * (agent.output + compressor.output)
+
+
+# --- tables
+
+
+@dataclass(frozen=True)
+class Strategies:
+    """The arms of an evaluation as strategies: each against none and against each other, and at equal mean context."""
+
+    figures: tuple[StrategyFigures, ...]
+    pairs: tuple[Comparison, ...]
+    equal: EqualContext | None
+    arms: tuple[str, ...]
+    notes: tuple[str, ...]  # of the evaluation
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "strategies": [each.to_json() for each in self.figures],
+            "pairs": [each.to_json() for each in self.pairs],
+            "equal_context": self.equal.to_json() if self.equal else None,
+        }
+
+    def tables(self, tasks: int) -> list[Table]:
+        first = _table(self.figures, tasks)
+        first = replace(first, notes=(*self.notes, *first.notes))
+        return [first, _pair_table(self.arms, self.pairs), *_equal_table(self.equal)]
+
+
+def strategies_of(store: Store, evaluation: Evaluation) -> Strategies | None:
+    """None where no task has been finished by every arm."""
+    arms = evaluation.arms
+    if not evaluation.shared.tasks:
+        return None
+    pairs = [(one, other) for n, one in enumerate(arms) for other in arms[:n]]
+    compared = compare_many(pairs, evaluation.shared, keys=("acc",), source=evaluation.source) if pairs else []
+    labels = tuple(arm.label for arm in arms)
+    figures, equal = strategy_figures(store, evaluation), equal_context(evaluation)
+    return Strategies(figures, tuple(compared), equal, labels, notes(evaluation))
+
+
+def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
+    titles = {
+        "arm": "strategy",
+        "acc": "Acc",
+        "accuracy": "Δ Acc",
+        "steps": "Steps",
+        "added": "Δ Steps",
+        "compactions": "Compactions",
+        "sizes": "from → to",
+        "context": "Context",
+        "peak": "Peak",
+        "tokens": "Tokens",
+        "cost": "Cost",
+        "hazard": "H",
+        "burden": "B",
+    }
+    rows = tuple(
+        (
+            each.arm,
+            _mean(each, "acc"),
+            _delta(each.accuracy, tasks),
+            _mean(each, "steps"),
+            _delta(each.steps, tasks),
+            _mean(each, "compactions"),
+            None if each.before is None or each.after is None else f"{each.before:,.0f} → {each.after:,.0f}",
+            *(_mean(each, key) for key in ("context", "peak", "tokens")),
+            Number(each.cost.value / 1000),
+            _per_compaction(each.hazard, 3),
+            _per_compaction(each.burden, 2),
+        )
+        for each in figures
+    )
+    lines = (
+        STAR,
+        "from → to: mean size of a context before and after a compaction. Context: thousand tokens that the agent reads"
+        f" in a call. Cost: thousand tokens of uncached input, where one from the cache costs {READ}, one written to it"
+        f" {WRITE}, one of output {OUTPUT:g}; what was the same in the call before counts as cached.",
+        "H and B: success lost and steps added against none, per compaction (the paper's identity).",
+        MORE,
+    )
+    return without_empty(Table("Strategies", columns(*titles, **titles), rows, lines))
+
+
+def _mean(figures: StrategyFigures, key: str) -> Cell:
+    return number(key, figures.means[key]) if key in figures.means else None
+
+
+def _delta(difference: Difference | None, tasks: int) -> Cell:
+    return None if difference is None else delta(difference, tasks)
+
+
+def _per_compaction(estimate: Estimate | None, digits: int) -> Cell:
+    return None if estimate is None else Number(estimate.value, digits, interval=(estimate.low, estimate.high))
+
+
+def _pair_table(arms: Sequence[str], pairs: Sequence[Comparison]) -> Table:
+    """Accuracy of each arm minus that of each other one, in points."""
+    cells = {(c.first, c.second): f"{100 * c.of('acc').delta:+.1f}{'*' * c.marks(c.of('acc'))}" for c in pairs}
+    heads = (*columns("arm", arm="row minus column"), *(Column(arm, f"{n}") for n, arm in enumerate(arms[:-1], 1)))
+    rows = tuple(
+        (f"{n} {one}", *("" if one == other else cells.get((one, other), "") for other in arms[:-1]))
+        for n, one in enumerate(arms, 1)
+    )
+    return Table("Accuracy, each against each other", heads, rows, (STAR,))
+
+
+# --- at equal mean context
+
+
+@dataclass(frozen=True)
+class EqualContext:
+    """Strategies at one mean context: between two budgets of each, as far as its budgets reach there."""
+
+    context: float
+    accuracies: Mapping[str, Estimate]
+    against: str
+    differences: Mapping[str, Estimate]
+    out_of_reach: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def equal_context(evaluation: Evaluation) -> EqualContext | None:
+    """Every strategy at the mean context that most of them reach; None where fewer than two do.
+
+    Between two budgets, a strategy is a mixture: its accuracy in a task is the weighted mean of the two arms', with
+    the weights that make the mean context equal. Intervals resample tasks and keep the weights.
+    """
+    curves = _curves(evaluation)
+    middle = fmean(context for curve in curves.values() for context, _ in curve)
+
+    def reaching(target: float) -> dict[str, list[float]]:
+        mixed = {name: _at(curve, target) for name, curve in curves.items()}
+        return {name: values for name, values in mixed.items() if values is not None}
+
+    targets = [context for curve in curves.values() for context, _ in curve]
+    target = max(targets, key=lambda each: (len(reaching(each)), -abs(each - middle)))
+    mixed = reaching(target)
+    if len(mixed) < 2:
+        return None
+    against = next((name for name in mixed if name.partition("/")[0] == PROMPTING), next(iter(mixed)))
+    others = [name for name in mixed if name != against]
+    estimates = bootstrap(list(mixed.values()))
+    differences = bootstrap([[x - y for x, y in zip(mixed[n], mixed[against], strict=True)] for n in others])
+    missing = tuple(name for name in curves if name not in mixed)
+    accuracies = dict(zip(mixed, estimates, strict=True))
+    return EqualContext(target, accuracies, against, dict(zip(others, differences, strict=True)), missing)
+
+
+_Curve = list[tuple[float, Sequence[float]]]
+
+
+def _curves(evaluation: Evaluation) -> dict[str, _Curve]:
+    """By strategy, its arms: mean context and accuracy in each task, from the smallest context on."""
+    shared, curves = evaluation.shared, dict[str, _Curve]()
+    for arm in evaluation.arms:
+        values = per_task(arm, shared.tasks, shared.runs, evaluation.source)
+        if "context" in values:
+            name = re.sub(rf"@{arm.settings.get('budget')}(?=[@/]|$)", "", arm.label)
+            curves.setdefault(name, []).append((fmean(values["context"]), values["acc"]))
+    return {name: sorted(curve, key=lambda each: each[0]) for name, curve in curves.items()}
+
+
+def _at(curve: _Curve, target: float) -> list[float] | None:
+    """The accuracy in each task at a mean context, if the curve reaches it."""
+    near = min(curve, key=lambda each: abs(each[0] - target))
+    if abs(near[0] - target) <= NEAR * target:
+        return list(near[1])
+    for (low, first), (high, second) in pairwise(curve):
+        if low <= target <= high:
+            weight = (target - low) / (high - low)
+            return [(1 - weight) * x + weight * y for x, y in zip(first, second, strict=True)]
+    return None
+
+
+def _equal_table(equal: EqualContext | None) -> list[Table]:
+    if equal is None:
+        return []
+    rows = tuple(
+        (
+            name,
+            Number(100 * accuracy.value, 1, interval=(100 * accuracy.low, 100 * accuracy.high)),
+            Number(100 * d.value, 1, interval=(100 * d.low, 100 * d.high), signed=True)
+            if (d := equal.differences.get(name))
+            else None,
+        )
+        for name, accuracy in equal.accuracies.items()
+    )
+    lines = [STAR, "Between two budgets a strategy is their mixture; intervals keep its weights."]
+    if equal.out_of_reach:
+        lines.append(f"Not reached under these budgets: {', '.join(equal.out_of_reach)}.")
+    heads = columns("arm", "acc", "delta", arm="strategy", acc="Acc", delta=f"minus {equal.against}")
+    return [Table(f"At a mean context of {equal.context / 1000:.2f} thousand tokens", heads, rows, tuple(lines))]
