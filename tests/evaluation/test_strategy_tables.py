@@ -57,7 +57,7 @@ def same_beginning(one: Context, other: Context) -> int:
     if one.summary != other.summary:
         return 0
     size = one.summary.tokens if one.summary else 0
-    for old, new in zip((*one.pinned, *one.turns), (*other.pinned, *other.turns), strict=False):
+    for old, new in zip(one.turns, other.turns, strict=False):
         if old != new:
             break
         size += old.tokens
@@ -107,7 +107,7 @@ def test_every_strategy_stands_against_none_and_each_other(store: Store) -> None
     assert side is not None
     by_arm = {each.arm: each for each in side.figures}
     none, prompting = by_arm["none"], by_arm["prompting/history"]
-    assert none.hazard is none.accuracy is none.before is None
+    assert (none.hazard, none.accuracy, none.before) == (None, None, None)
     assert prompting.hazard is not None
     assert prompting.accuracy is not None
     assert prompting.steps is not None
@@ -117,7 +117,7 @@ def test_every_strategy_stands_against_none_and_each_other(store: Store) -> None
     assert prompting.burden.value * compactions == pytest.approx(prompting.steps.delta)
     assert len(side.pairs) == 6
     for form in ("terminal", "markdown", "csv", "latex"):
-        assert all(render(table, form) for table in side.tables(6))  # type: ignore[arg-type]
+        assert all(render(table, form) for table in side.tables(6))
 
 
 def with_context(made: ArmRuns, name: str, budget: int, context: int) -> ArmRuns:

@@ -72,10 +72,10 @@ class Conversation:
         self._caller = asyncio.get_running_loop().create_future()
         self._attempts[-1] += 1
         if self._playing is None or self._playing.done():
-            self._fed, self._tries, self.reply = 0, (0, 0), None
+            self._fed, self._tries, self.reply, self._callbacks = 0, (0, 0), None, None
             self._playing = asyncio.create_task(self.play(self))
             self._playing.add_done_callback(self._note_end)
-        elif self._fed < len(self.requests):
+        elif self._fed < len(self.requests) and self._callbacks is not None:  # or else the launch will
             self._feed()
         try:
             return await self._caller
@@ -105,6 +105,10 @@ class Conversation:
                 " have, or gave arguments that are no JSON object. The same request may be made again"
             )
         self._tries = fed, tries + 1
+
+    def forgive_try(self) -> None:
+        """The last reply needs no delivery: it does not count among the tries."""
+        self._tries = self._tries[0], self._tries[1] - 1
 
     def _feed(self) -> None:
         """Give the rollout the next request."""

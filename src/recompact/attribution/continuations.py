@@ -6,13 +6,16 @@ continuation may take the steps that remained at the boundary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from recompact.compressors.protocol import Compressor
 from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import BY_BUDGET, Agent
 from recompact.environments.protocol import Episode, Task
+from recompact.triggers.protocol import Schedule
 from recompact.values.chat import Usage
+from recompact.values.context import Turn
 from recompact.values.outcome import ContinuationArm
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import TokenCounter
@@ -34,9 +37,12 @@ async def continue_from(
     count: TokenCounter,
     step_limit: int,
     observation_tokens: int,
+    schedule: Schedule = BY_BUDGET,
+    earlier: Sequence[Turn] = (),
     progress: Progress = SILENT,
 ) -> Trajectory:
-    """One continuation: a single draw from Q∅ of the boundary's state and the arm's context."""
+    """One continuation: a single draw from Q∅ of the boundary's state and the arm's context. The agent has the tools
+    that the loop offered it before, and may recall the `earlier` turns."""
     return await run_episode(
         task,
         episode,
@@ -46,6 +52,8 @@ async def continue_from(
         snapshot=boundary.snapshot,
         context=boundary.pre if arm == "PRE" else boundary.post,
         actions=boundary.actions,
+        schedule=schedule,
+        earlier=earlier,
         observation_tokens=observation_tokens,
         progress=progress,
     )

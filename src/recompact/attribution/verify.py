@@ -24,7 +24,7 @@ from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.rollout import Agent
 from recompact.engine.store.calls import pace_of
 from recompact.engine.store.plan import bound_stage
-from recompact.engine.store.records import read_boundary, write_continuation
+from recompact.engine.store.records import read_boundary, read_trajectory, write_continuation
 from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -33,6 +33,7 @@ from recompact.errors import InputError, RecompactError
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request
+from recompact.values.context import Turn
 from recompact.values.outcome import BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Boundary, Score, Trajectory
 
@@ -165,11 +166,18 @@ async def play_draw(
             count=study.count,
             step_limit=study.config.run.step_limit,
             observation_tokens=study.config.run.observation_tokens,
+            schedule=study.schedule,
+            earlier=_recallable(study, task, boundary),
             progress=study.progress,
         )
     except EnvironmentFailed as failure:
         continuation = broken_draw(task, boundary, failure)
     return with_differences(continuation, calls)
+
+
+def _recallable(study: Study, task: Task, boundary: Boundary) -> tuple[Turn, ...]:
+    """The turns before a boundary, where the agent may look them up."""
+    return read_trajectory(study.store, unit_of(task)).turns[: boundary.step] if study.schedule.recall else ()
 
 
 def broken_draw(task: Task, boundary: Boundary, failure: RecompactError) -> Trajectory:

@@ -64,11 +64,13 @@ class CompressorInputs(CompressorSettings):
 class CompressorKind:
     """A way to compress: how one is built for an episode (None compresses nothing), and whether it works by a template,
     so that arms with other templates are other arms. One that `wraps` gets the compressor that it works on as `inner`.
+    With `recall`, the agent may search what was dropped, for results of up to so many tokens.
     """
 
     build: Callable[[CompressorInputs], Compressor | None]
     uses_template: bool = False
     wraps: bool = False
+    recall: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ COMPRESSORS = Registry(
         "clear_tool_results": "recompact.compressors.clear_tool_results:ClearToolResults",
         "anchors": "recompact.compressors.anchors:Anchors",
         "pinned": "recompact.compressors.pinned:Pinned",
+        "recall": "recompact.compressors.recall:Recall",
     },
 )
 PLUS = "+"
-WRAPPING = ("anchors", "pinned")
+WRAPPING = ("anchors", "pinned", "recall")
 """Those that need another one to work on."""
 
 
@@ -68,7 +69,8 @@ def compose(kinds: Sequence[CompressorKind], name: str = "") -> CompressorKind:
             compressor = stage if kind.wraps or compressor is None or stage is None else InTurn(stage, compressor)
         return compressor
 
-    return CompressorKind(build_all, any(kind.uses_template for kind in kinds))
+    uses_template, recall = any(kind.uses_template for kind in kinds), max(kind.recall for kind in kinds)
+    return CompressorKind(build_all, uses_template, recall=recall)
 
 
 def compressor_kind(
@@ -96,4 +98,10 @@ def compressor_kind(
             raise InputError(f"compressor {name!r} gave {type(compressor).__name__}, which has no `compress`")
         return compressor
 
-    return CompressorKind(built, bool(getattr(plugin, "uses_template", False)), has_parameter(plugin, "inner"))
+    recall = getattr(plugin, "recall_tokens", 0)
+    return CompressorKind(
+        built,
+        bool(getattr(plugin, "uses_template", False)),
+        has_parameter(plugin, "inner"),
+        int(options.get("tokens", recall)) if recall else 0,
+    )

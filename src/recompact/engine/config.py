@@ -155,7 +155,7 @@ class CompressorConfig(CompressorSettings):
     )
     options: dict[str, Any] = key({}, "options of that kind")
     budget: Count = key(4096, "tokens of summary and turns before a compaction; the prefix is not counted")
-    trigger: str = key("budget", "when to compact: budget, turn, phase, interval:N, file.py:name or module:name")
+    trigger: str = key("budget", "when to compact: budget, turn, phase, interval:N, tool, file.py:name or module:name")
     soft: Share = key(0.6, "share of the budget from which turn and phase look for a good moment")
     min_calls: Count = key(1, "calls of the agent from one compaction to the next, at least")
     min_gain: Share = key(0.0, "share by which a compaction must make the context smaller, or it is refused")

@@ -227,7 +227,8 @@ class _Backend:
             study.store.reopen(unit)
         calls = UnitCalls(study.store, unit, study.config.run.seed)
         started = time.perf_counter()
-        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self)
+        own = frozenset(tool.name for tool in study.schedule.tools)
+        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self, own)
         trajectory = await run_episode(
             task,
             AgentEpisode(_SETTINGS, task, WorkInPlace(), None, conversation.launch, single=True),
@@ -325,6 +326,7 @@ class _AsAsked:
     conversation: Conversation
     model: ChatModel
     backend: _Backend
+    own: frozenset[str] = frozenset()  # tools that the rollout itself offers
 
     @property
     def name(self) -> str:
@@ -334,6 +336,8 @@ class _AsAsked:
         self.conversation.check_tries()
         reply = await self.model.reply(replace(request, decoding=self.conversation.decoding))
         self.backend.spend(self.conversation.name, "agent", reply.usage)
+        if reply.message.calls and all(call.name in self.own for call in reply.message.calls):
+            self.conversation.forgive_try()  # the rollout itself answers it
         self.conversation.reply = reply
         return reply
 

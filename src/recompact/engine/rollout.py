@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
+from recompact.errors import InputError
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
 from recompact.triggers.protocol import FUTILE, Schedule
 from recompact.values.chat import Decoding, Message, Reply, Request, Usage, canonical, user
 from recompact.values.context import Context, Turn
 from recompact.values.progress import SILENT, Progress
+from recompact.values.recall import RECALL, recall
 from recompact.values.texts import keep_ends
 from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import COMPACTION_FAILED, Action, Boundary, Ending, Incident, Score, Trajectory
@@ -29,6 +32,8 @@ OBSERVATION_TOKENS = 20_000
 
 
 BY_BUDGET = Schedule()
+NOTED = "Noted."
+"""What an agent is told that asked for a compaction: it sees itself whether there was one."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,14 @@ class _State:
     peak: int = 0
     peak_reported: int = 0
     shared: int = 0
+    earlier: tuple[Turn, ...] = ()  # from before a context that was given
     compacted: int | None = None  # calls that had been made when a compaction was last tried
     futile: int = 0  # compactions in a row that gained nothing
+
+    def dropped(self) -> list[Turn]:
+        """The turns that the context no longer shows as they were."""
+        shown = set(self.context.turns)
+        return [turn for turn in (*self.earlier, *self.turns) if turn not in shown]
 
     def due(self, schedule: Schedule, budget: int) -> bool:
         """Whether to compact before the next call."""
@@ -107,6 +118,7 @@ async def rollout(
     schedule: Schedule = BY_BUDGET,
     step_limit: int = 50,
     actions: Sequence[Action] = (),
+    earlier: Sequence[Turn] = (),
     snapshots: bool = True,
     observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
@@ -116,12 +128,14 @@ async def rollout(
     """Run the agent until the environment is done or the steps are used up, or with `stop_when_due` until a compaction
     is due. `start` is such a rollout, which this one continues.
 
-    `actions` are those already executed when a context is given; `snapshots=False` leaves the state out of boundaries
-    where nobody will continue from them. The agent sees both ends of an observation over `observation_tokens`. Failures
-    of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing about it.
+    `actions` and `earlier` turns are those from before a context that is given; `snapshots=False` leaves the state out
+    of boundaries where nobody will continue from them. The agent sees both ends of an observation over
+    `observation_tokens`. Failures of a model that are not the agent's own doing (rate limits, authentication) are
+    raised: they say nothing about it.
     """
-    state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
-    state = state if start is None else _State.after(start)
+    given = context if context is not None else Context(opening.prefix)
+    state = _State(given, actions=list(actions), earlier=tuple(earlier)) if start is None else _State.after(start)
+    opening, own = _with_own_tools(opening, schedule), _OwnTools(schedule, count)
     fixed = _fixed_tokens(opening, count)
     # Running out of steps is a failure, whatever state the environment is in, unless its benchmark judges that state.
     ending: Ending = "step limit"
@@ -134,7 +148,7 @@ async def rollout(
                 break
             if compressor is not None and state.due(schedule, budget):
                 state.context = await _compact(compressor, budget, schedule, episode, state, snapshots)
-            finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens)
+            finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens, own)
             progress.step()
             if finished:
                 ending, score = "finished", await episode.score()
@@ -161,6 +175,7 @@ async def _step(
     fixed: int,
     state: _State,
     observation_tokens: int,
+    own: _OwnTools,
 ) -> bool:
     """One message of the agent with its results; whether it ended the episode."""
     context = state.context
@@ -169,7 +184,7 @@ async def _step(
     state.incidents += [Incident(len(state.turns), ODD_REPLY, note) for note in reply.notes]
     state.peak = max(state.peak, fixed + context.size)
     state.peak_reported = max(state.peak_reported, reply.usage.input)
-    results, finished = await _act(reply, episode, opening, state)
+    results, finished = await _act(reply, episode, opening, state, own)
     results = tuple(_shorten_result(result, observation_tokens, count, state) for result in results)
     turn = Turn.measured(reply.message, results, count)
     state.turns.append(turn)
@@ -225,7 +240,9 @@ async def _stop(episode: Episode, state: _State) -> Boundary:
     return Boundary(1, len(state.turns), context, context, await episode.snapshot(), actions)
 
 
-async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) -> tuple[tuple[Message, ...], bool]:
+async def _act(
+    reply: Reply, episode: Episode, opening: Opening, state: _State, own: _OwnTools
+) -> tuple[tuple[Message, ...], bool]:
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
     message = reply.message
     if not message.calls:
@@ -250,11 +267,45 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) 
             hint = " (the message was cut at the output limit)" if reply.finish == "length" else ""
             results.append(Message("tool", f"Error: {mistake}{hint}", call_id=call.id))
             continue
+        if (answer := own.answer(action, state)) is not None:
+            results.append(Message("tool", answer, call_id=call.id))
+            continue
         observation = await episode.step(action)
         state.actions.append(action)
         results.append(Message("tool", observation.text, call_id=call.id))
         finished = observation.done
     return tuple(results), finished
+
+
+def _with_own_tools(opening: Opening, schedule: Schedule) -> Opening:
+    """With the tools that the loop itself offers."""
+    names = {tool.name for tool in opening.tools}
+    if taken := [tool.name for tool in schedule.tools if tool.name in names]:
+        raise InputError(f"the environment has a tool {taken[0]!r} of its own: the loop cannot offer one of that name")
+    return replace(opening, tools=(*opening.tools, *schedule.tools)) if schedule.tools else opening
+
+
+@dataclass(frozen=True)
+class _OwnTools:
+    """Calls that the loop answers itself; no environment hears of them."""
+
+    schedule: Schedule
+    count: TokenCounter
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.schedule.tools)
+
+    def answer(self, action: Action, state: _State) -> str | None:
+        """None where it is no such call."""
+        if action.name not in self._names:
+            return None
+        if action.name != RECALL.name:
+            return NOTED
+        query = action.arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return "Error: recall needs a query, a text to look for."
+        return recall(query, state.dropped(), self.schedule.recall, self.count)
 
 
 def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:

@@ -21,7 +21,6 @@ from recompact.engine.store.runs import BROKEN, trajectories, trajectory_row
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
-from recompact.triggers.registry import BUDGET
 from recompact.values.trajectory import Ending
 
 PHASE = "shared"
@@ -73,7 +72,7 @@ async def _play(study: Study, starts: Iterable[SharedStart]) -> None:
     """Play and record these. What cannot be finished is left to the arms, which then begin by themselves."""
     units = []
     for start in starts:
-        compressor = replace(study.config.compressor, budget=start.budget, trigger=BUDGET)
+        compressor = replace(study.config.compressor, budget=start.budget)
         under = replace(study, config=replace(study.config, compressor=compressor))
         units.append(trajectory_unit(under, start.name, start.task, phase=PHASE, run=start.run, stop_when_due=True))
     with suppress(Unfinished):

@@ -155,9 +155,10 @@ class Study:
 
     @property
     def schedule(self) -> Schedule:
-        """When to compact."""
+        """When to compact, and what the loop offers the agent for it."""
         c = self.config.compressor
-        return Schedule(load_trigger(c.trigger, self.config.directory), c.soft, c.min_calls, c.min_gain)
+        trigger = load_trigger(c.trigger, self.config.directory)
+        return Schedule(trigger, c.soft, c.min_calls, c.min_gain, self.compressor_kind.recall)
 
     def compressing(self, kind: str, options: Mapping[str, Any] | None = None, **settings: Any) -> Study:
         """The study with another compressor: its kind, and other keys of [compressor]."""

@@ -110,12 +110,14 @@ async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> EvaluationPl
 async def _shared_starts(study: Study, plan: EvaluationPlan) -> dict[str, str]:
     """By unit, the start that it shares with the other arms of its budget; those that are finished need none."""
     finished = study.store.finished("trajectory")
+    alike = {arm.key for arm in plan.arms if not arm.study(study).schedule.tools}  # by what the agent may call
     by_budget = [p for p in plan.runs if p.arm.compresses and p.arm.budget and p.arm.trigger in (None, BUDGET)]
+    by_budget = [p for p in by_budget if p.arm.key in alike]
     waiting = [p for p in by_budget if p.unit not in finished]
     if not waiting or not can_share(study):
         return {}
     starts = {p.unit: SharedStart(PHASE, p.arm.budget or 0, p.task, p.run) for p in waiting}
-    usable = await play_starts(study, starts.values())
+    usable = await play_starts(waiting[0].arm.study(study), starts.values())  # over the budget, whatever the config's
     return {unit: start.name for unit, start in starts.items() if start.name in usable}
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recompact.values.call_effects import Phase, phase_of
+from recompact.values.chat import ToolSpec
 from recompact.values.context import Context
+from recompact.values.recall import RECALL
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,19 @@ Trigger = Callable[[Moment], bool]
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a rollout compacts. `trigger` None is the paper's: over the budget."""
+    """When a rollout compacts. `trigger` None is the paper's: over the budget. With `recall`, the agent may search what
+    was dropped, for results of up to so many tokens."""
 
     trigger: Trigger | None = None
     soft: float = 0.6
     min_calls: int = 1
     min_gain: float = 0.0
+    recall: int = 0
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """What the loop itself offers the agent: a trigger's tools, and recall."""
+        return (*getattr(self.trigger, "tools", ()), *((RECALL,) if self.recall else ()))
 
     def due(self, context: Context, budget: int, calls: int, last: int | None = None) -> bool:
         """Whether to compact now. `last` is how many calls there were at the last compaction.

@@ -17,6 +17,7 @@ TRIGGERS = Registry(
         "turn": "recompact.triggers.turn:trigger",
         "phase": "recompact.triggers.phase:trigger",
         "interval": "recompact.triggers.interval:Interval",
+        "tool": "recompact.triggers.tool:trigger",
     },
 )
 BUDGET = "budget"

@@ -12,7 +12,7 @@ from recompact.engine.rollout import BY_BUDGET, OBSERVATION_TOKENS, Agent, rollo
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
 from recompact.models.journal import UnitCalls
 from recompact.triggers.protocol import Schedule
-from recompact.values.context import Context
+from recompact.values.context import Context, Turn
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import Action, Incident, Score, Snapshot, Trajectory
@@ -31,6 +31,7 @@ async def run_episode(
     snapshot: Snapshot | None = None,
     context: Context | None = None,
     actions: Sequence[Action] = (),
+    earlier: Sequence[Turn] = (),
     snapshots: bool = True,
     observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
@@ -58,6 +59,7 @@ async def run_episode(
             schedule=schedule,
             step_limit=step_limit,
             actions=actions,
+            earlier=earlier,
             snapshots=snapshots,
             observation_tokens=observation_tokens,
             progress=progress,
