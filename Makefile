@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+# CONSTRAINTS=/dev/null resolves afresh, as the canary does.
+CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH ?= torch
@@ -13,14 +15,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit test-slow test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
-	browser sandbox bench docs clean
+	browser sandbox bench docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev]'
 	@touch $@
 
 demo: $(READY) ## run the whole method on the embedded world, without a key
@@ -134,5 +136,15 @@ $(VENV)-docs/.ready: pyproject.toml constraints.txt
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
+# Nothing is uploaded: the workflow `release` does that for a tag, with a bill of materials and attestations.
+release: $(READY) ## build sdist and wheel into dist/ and check them: metadata, an empty environment, demo, audit, export
+	test -d $(VENV)-release || $(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	rm -rf dist
+	$(VENV)-release/bin/python -m build --outdir dist
+	$(VENV)-release/bin/twine check --strict dist/*
+	RECOMPACT_TEST_WHEEL=$$(ls dist/recompact-*.whl) $(BIN)/pytest tests/wheel
+	@ls -l dist
+
 clean: ## remove the virtual environments
-	rm -rf $(VENV) $(VENV)-docs $(VENV)-bench $(VENV)-llmlingua $(VENV)-ray $(VENV)-benchmarks
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-release $(VENV)-bench $(VENV)-llmlingua $(VENV)-ray $(VENV)-benchmarks

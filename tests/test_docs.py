@@ -83,13 +83,6 @@ def test_the_map_of_the_house_is_the_contract_and_names_every_module() -> None:
     assert modules == [{name for name in layer if {f"{name}.py", f"{name}/"} & (files | packages)} for layer in layers]
 
 
-def test_one_version_everywhere() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
-    assert citation is not None
-    assert project["version"] == citation[1] == recompact.__version__
-
-
 NAV = re.findall(r"[ :]([\w/.-]+\.md)$", (site.ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
 GENERATED = {"reference/cli.md", "reference/config.md", *(f"reference/api/{name}.md" for name in site.API)}
 WRITTEN = sorted(path.relative_to(site.DOCS).as_posix() for path in site.DOCS.rglob("*.md"))

@@ -28,12 +28,14 @@ SESSION: tuple[dict[str, Any], ...] = (
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that has the wheel and nothing of ours besides."""
     place = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(ROOT)], check=True)
-    (wheel,) = place.glob("recompact-*.whl")
+    wheel = Path(os.environ["RECOMPACT_TEST_WHEEL"])  # the wheel of a release, or a new one
+    if wheel.suffix != ".whl":
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(ROOT)], check=True)
+        (wheel,) = place.glob("recompact-*.whl")
     venv.create(place / "env", with_pip=True)
     install = [str(place / "env" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    subprocess.run([*install, "--constraint", str(ROOT / "constraints.txt"), f"{wheel}[server]"], check=True)
+    subprocess.run([*install, "--constraint", str(ROOT / "constraints.txt"), f"{wheel.resolve()}[server]"], check=True)
     return place / "env" / "bin"
 
 
