@@ -10,6 +10,7 @@ from pathlib import Path
 import fakes
 import pytest
 from commands import recompact
+from sentences import numbers_in
 
 from recompact.engine.store.connection import StoreError
 from recompact.engine.store.runs import open_run, run_path
@@ -71,7 +72,7 @@ def neighbours(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_broken_environments_are_counted_and_done_again_on_request(work: Path) -> None:
     done = recompact("collect", "mine.toml", cwd=work)
     assert done.returncode == 2
-    assert "the environment broke in 2 of 4 trajectories (2 environment error, 2 finished)" in done.stderr
+    assert numbers_in(done.stderr)[:4] == ["2", "4", "2", "2"]  # broken of all; by how they ended
     assert "suite books, task book-1: step look raised RuntimeError: the server of the shop is gone" in done.stderr
     assert "recompact collect mine.toml --retry" in done.stderr
     (work / "broken").write_text("")
@@ -88,7 +89,7 @@ def test_a_suite_that_changed_is_refused_or_noted(work: Path) -> None:
     (work / "neighbour.py").write_text("RULE = 2\n")
     refused = recompact("collect", "mine.toml", cwd=work)
     assert refused.returncode == 2
-    assert "the suite 'suite.py:suite' has changed since" in refused.stderr
+    assert "'suite.py:suite'" in refused.stderr
     assert "(neighbour.py)" in refused.stderr
     assert "recompact collect mine.toml --accept-changes" in refused.stderr
     assert recompact("collect", "mine.toml", "--accept-changes", cwd=work).returncode == 0
@@ -146,7 +147,7 @@ def test_tasks_with_the_same_id_are_an_error(work: Path) -> None:
     (work / "suite.py").write_text(twice)
     done = recompact("collect", "mine.toml", cwd=work)
     assert done.returncode == 2
-    assert "more than one task has the id 'book-0', 'book-1'" in done.stderr
+    assert "'book-0', 'book-1'" in done.stderr
     assert not list(work.glob("runs/*.db"))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import fakes
 import pytest
 from commands import Done, recompact
+from sentences import numbers_in
 
 from recompact.presentation.view.runs import Place, line_of, run_page
 from recompact.presentation.view.verdicts import open_moment
@@ -16,6 +17,7 @@ from recompact.values.chat import Reply, Request, Usage, assistant
 
 FAILED = "24 compactions failed in 4 trajectories: the compressor wrote no summary when asked twice"
 NOTHING = f"nothing was compacted: {FAILED}"
+SOME = FAILED.replace("24", "8", 1)
 
 
 class Mute:
@@ -69,7 +71,8 @@ def answer(work: Path, *arguments: object) -> Any:
 def test_where_every_compaction_failed_all_commands_say_so(work: Path) -> None:
     played = recompact("check", "mine.toml", "--play", cwd=work)
     assert played.returncode == 2
-    assert "[compressor] nothing was compacted: 6 compactions failed in 1 trajectory: the compressor" in said(played)
+    assert "[compressor] nothing was compacted: " in said(played)
+    assert numbers_in(said(played).partition("[compressor]")[2])[:2] == ["6", "1"]  # compactions, trajectories
     assert "is fine" not in said(played)
     assert f"recompact: {NOTHING}" in said(recompact("collect", "mine.toml", cwd=work))
     failed = {"number": 24, "trajectories": 4, "reason": "the compressor wrote no summary when asked twice"}
@@ -96,14 +99,14 @@ def view_note(path: Path) -> str:
 def test_where_some_compactions_failed_it_is_said_beside_the_rest(work: Path) -> None:
     write_config(work, "Tired")
     some = recompact("collect", "mine.toml", cwd=work)
-    assert "recompact: 8 compactions failed in 4 trajectories: the compressor wrote no summary" in said(some)
+    assert SOME in said(some)
     assert "nothing was compacted" not in said(some)
     played = recompact("check", "mine.toml", "--play", cwd=work)
     assert played.returncode == 0
     assert "2 compactions and 2 that failed" in said(played)
     verified = said(recompact("verify", "runs/mine.db", cwd=work))
     assert "of 8 boundaries were retained" in verified
-    assert "8 compactions failed in 4 trajectories: the compressor wrote no summary when asked twice." in verified
+    assert SOME in verified
 
 
 EVALUATE = ("evaluate", "mine.toml", "--split", "train", "--runs", 1, "--arm", "none", "--arm", "prompting")

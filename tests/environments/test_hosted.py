@@ -252,7 +252,7 @@ asyncio.run(main())
     assert alive(host)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while alive(host) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(host)

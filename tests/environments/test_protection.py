@@ -287,8 +287,8 @@ def test_a_tree_that_grows_is_stopped_and_then_killed(growing: subprocess.Popen[
     assert len(descendants(growing.pid)) == count
     assert set(descendants(growing.pid)) <= set(stopped)
     kill_all(stopped)
-    growing.wait(5)
-    end = time.monotonic() + 5
+    growing.wait(60)
+    end = time.monotonic() + 60
     while any(map(alive, stopped)):
         assert time.monotonic() < end
         time.sleep(0.02)

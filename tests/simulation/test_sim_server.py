@@ -343,7 +343,7 @@ def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Pat
 
         assert asyncio.run(call()) == "Done."
         process.send_signal(name)
-        _, errors = process.communicate(timeout=5)
+        _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
     lines = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
     assert [(line["event"], line["digest"], line["status"]) for line in lines] == [

@@ -109,11 +109,11 @@ async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
     await asyncio.sleep(0)
     pool.lose(dying)
     pool.give_back(dying)
-    first = await asyncio.wait_for(waiting[0], 5)
+    first = await asyncio.wait_for(waiting[0], 60)
     assert first.id != dying.id
     assert stage.puppets[0].killed
     pool.give_back(first)
-    assert (await asyncio.wait_for(waiting[1], 5)).id == first.id
+    assert (await asyncio.wait_for(waiting[1], 60)).id == first.id
 
 
 async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
@@ -134,17 +134,17 @@ async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
 async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     pool = Pool(Stage(EpisodeLost("gone"), EpisodeLost("gone")).start, actors=2)
-    assert isinstance(await asyncio.wait_for(pool.take(), 5), PooledActor)
+    assert isinstance(await asyncio.wait_for(pool.take(), 60), PooledActor)
     hopeless = Pool(Stage(*(EpisodeLost("gone") for _ in range(20))).start, actors=1)
     with pytest.raises(InputError, match="5 times: gone"):
-        await asyncio.wait_for(hopeless.take(), 5)
+        await asyncio.wait_for(hopeless.take(), 60)
 
 
 async def test_nodes_that_go_on_dying_are_no_reason_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     stage = Stage(*(EpisodeLost("its node has died") for _ in range(40)))
     pool = Pool(stage.start, actors=6, nodes=lambda: frozenset({f"node {len(stage.refusals)}"}))
-    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 60)
     assert len({actor.id for actor in actors}) == 6
     assert not stage.refusals
 
@@ -152,7 +152,7 @@ async def test_nodes_that_go_on_dying_are_no_reason_to_give_up(monkeypatch: pyte
 async def test_actors_that_fail_together_have_failed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_PAUSE", 0.0)
     pool = Pool(Stage(*(EpisodeLost("gone") for _ in range(6 * 4))).start, actors=6)
-    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    actors = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 60)
     assert len({actor.id for actor in actors}) == 6
 
 
@@ -170,13 +170,13 @@ async def test_who_stops_waiting_loses_no_place() -> None:
     quitter.cancel()
     pool.give_back(only)
     await asyncio.gather(quitter, return_exceptions=True)
-    assert (await asyncio.wait_for(patient, 5)).id == only.id
+    assert (await asyncio.wait_for(patient, 60)).id == only.id
     late = asyncio.create_task(pool.take())
     await asyncio.sleep(0)
     pool.give_back(only)  # it has its place now, and is stopped before it learns so
     late.cancel()
     await asyncio.gather(late, return_exceptions=True)
-    assert (await asyncio.wait_for(pool.take(), 5)).used == 1
+    assert (await asyncio.wait_for(pool.take(), 60)).used == 1
     await pool.close()
 
 
