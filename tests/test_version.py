@@ -1,12 +1,15 @@
-"""What is said to install is what can be installed, from wherever this copy came."""
+"""What is said to install is what can be installed, from wherever this copy came, with the Pythons that are tested."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
+import tomllib
 from types import SimpleNamespace
 
 import pytest
+from needs import ROOT
 
 from recompact.version import install_command
 
@@ -36,3 +39,12 @@ def test_sources_that_were_never_installed_are_a_clone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(importlib.metadata, "distribution", nothing)
     assert install_command("qa") == "pip install '.[qa]' in a clone of recompact"
+
+
+def test_the_pythons_that_are_claimed_are_those_that_the_workflow_runs() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(classifiers))
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text()
+    (run,) = re.findall(r"^ +python: \[(.*?)\]", workflow, re.MULTILINE)
+    assert claimed == re.findall(r"3\.\d+", run)
+    assert len(claimed) > 1

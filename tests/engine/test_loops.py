@@ -459,18 +459,18 @@ async def asynchronous_subject(task: str, workspace: Path, client: InProcessClie
 
 
 @needs("bubblewrap")
-@pytest.mark.parametrize("agent", [subject, asynchronous_subject])
-async def test_a_function_is_a_subject(tmp_path: Path, agent: Any) -> None:
+@pytest.mark.parametrize(("agent", "times"), [(subject, 2), (asynchronous_subject, 1)])
+async def test_a_function_is_a_subject(tmp_path: Path, agent: Any, times: int) -> None:
     write_notes(tmp_path / "tasks", "one", "two")
     config = agent_config(tmp_path / "tasks")
-    digests = []
-    for name in ("one", "two"):
+    digests = set()
+    for number in range(times):
         suite = recompact.agent_suite(tmp_path / "tasks", agent)
-        verification, digest = await verified(config, tmp_path / f"{name}.db", suite=suite)
+        verification, digest = await verified(config, tmp_path / f"{number}.db", suite=suite)
         assert verification.left_out == {}
         assert {v.id.index for v in verification.retained} == {1}
-        digests.append(digest)
-    assert digests[0] == digests[1]
+        digests.add(digest)
+    assert len(digests) == 1
 
 
 @needs("bubblewrap")
