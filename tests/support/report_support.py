@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
@@ -18,6 +20,9 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.presentation.report.content.report import Report
+from recompact.presentation.report.figures import sets
+from recompact.presentation.report.html import page
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
 from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
 from recompact.values.context import Context, Summary, Turn
@@ -221,3 +226,11 @@ class Page(HTMLParser):
     @property
     def ids(self) -> list[str]:
         return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
+
+
+def render_undrawn(report: Report) -> str:
+    """The page without its figures, which take most of the time: for tests of the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (page, sets):
+            patch.setattr(module, "available", lambda: False)
+        return page.render(report)

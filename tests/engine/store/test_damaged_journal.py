@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fakes
@@ -70,35 +71,46 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(damage: Damage, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a run that was killed when two of its four units were half done."""
+    home = tmp_path_factory.mktemp("killed")
     with served({"reader": Reader(), "noter": Noter()}) as server:
-        config = tmp_path / "pages.toml"
+        config = home / "pages.toml"
         config.write_text(reading_config(f"{fakes.__file__}:pages_suite_4", server.base_url))
-        path = tmp_path / "runs" / "pages.db"
         assert recompact("collect", config).returncode == 0
-        with Store.open(path) as store:
-            spent = store.spent()
+        with Store.open(home / "runs" / "pages.db") as store:
             for unit in ("collect/book-001", "collect/book-002"):
-                store.reopen(unit)  # as if it had been killed half-way
-        db = sqlite3.connect(path, isolation_level=None)
-        damage(db)
-        db.close()
-        for _ in range(2):
-            ended = recompact("collect", config)
-            assert ended.returncode == 1, ended.stderr
-            assert "collect/book-001 (set aside)" in ended.stderr
-            assert "reply 4 of" in ended.stderr
-            assert "--skip book-001" in ended.stderr
-            assert "--retry" in ended.stderr
-            assert "Traceback" not in ended.stderr
-            assert finished(path) == ["book-000", "book-002", "book-003"]
-        assert server_calls(path) == 4 * 12  # nothing was asked again
-        skipped = recompact("collect", config, "--skip", "book-001")
-        assert skipped.returncode == 0, skipped.stderr
-        assert "book-001" in skipped.stderr
-        with Store.open(path) as store:
-            assert store.spent().keys() == spent.keys()
+                store.reopen(unit)
+        yield home
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(
+    damage: Damage, killed: Path, tmp_path: Path
+) -> None:
+    home = shutil.copytree(killed, tmp_path / "home")
+    config, path = home / "pages.toml", home / "runs" / "pages.db"
+    with Store.open(path) as store:
+        spent = store.spent()
+    db = sqlite3.connect(path, isolation_level=None)
+    damage(db)
+    db.close()
+    for _ in range(2):
+        ended = recompact("collect", config)
+        assert ended.returncode == 1, ended.stderr
+        assert "collect/book-001 (set aside)" in ended.stderr
+        assert "reply 4 of" in ended.stderr
+        assert "--skip book-001" in ended.stderr
+        assert "--retry" in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert finished(path) == ["book-000", "book-002", "book-003"]
+    assert server_calls(path) == 4 * 12  # nothing was asked again
+    skipped = recompact("collect", config, "--skip", "book-001")
+    assert skipped.returncode == 0, skipped.stderr
+    assert "book-001" in skipped.stderr
+    with Store.open(path) as store:
+        assert store.spent().keys() == spent.keys()
 
 
 def test_what_was_set_aside_is_played_again_when_asked_and_its_calls_stay_paid(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from report_support import (
     make_evaluation,
     make_verified,
     note_adaptation,
+    render_undrawn,
     selected,
 )
 from rich.console import Console
@@ -168,7 +169,7 @@ def test_what_was_needed_and_dropped_comes_first(tmp_path: Path) -> None:
     assert "rec-077" not in found.literals
     marked = [p.text for block in found.before for line in block.lines for p in line.pieces if p.kind == "needed"]
     assert marked == ["rec-077"]
-    html = render(report)
+    html = render_undrawn(report)
     text = Page(html).text
     assert text.index("Needed and dropped") < text.index("Success lost, H") < text.index("other literals dropped")
     assert '<mark class="needed">rec-077</mark>' in html
@@ -200,7 +201,7 @@ def test_the_timeline_leads_to_the_cases(tmp_path: Path) -> None:
     assert str(second.id) not in report.anchors
     assert "after step 6: harmful, H +1.00, B +8.0" in first.title
     assert 0 < first.step < shown.tracks[0].steps <= shown.longest
-    drawing = re.search(r"<svg.*?</svg>", render(report), flags=re.DOTALL)
+    drawing = re.search(r"<svg.*?</svg>", render_undrawn(report), flags=re.DOTALL)
     assert drawing
     assert '<a href="#boundary-1-1"' in drawing[0]
 
@@ -218,7 +219,7 @@ def test_a_page_says_where_the_adapted_template_is(tmp_path: Path) -> None:
     assert report.selections[0].path == str(tmp_path / "adapted")
     assert report.selections[0].notes == ("Of 5 compactions, 3 were diagnosed, 2 were abstained on.",)
     assert f"--arm adapted={tmp_path / 'adapted'}" in report.next[0].command
-    assert f'set template = "{tmp_path / "adapted"}"' in Page(render(report)).text
+    assert f'set template = "{tmp_path / "adapted"}"' in Page(render_undrawn(report)).text
 
 
 def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -> None:
@@ -253,7 +254,7 @@ def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
         add_boundary(store, "red")
     report = read_report([str(tmp_path / "fine.db")], tmp_path)
     assert [found.verdict.kind for found in report.verified[0].cases] == ["harmless"]
-    assert "These had the largest effects." in render(report)
+    assert "These had the largest effects." in render_undrawn(report)
     assert report.lead[0].text == headline({"harmless": 1})
 
 
@@ -289,7 +290,7 @@ def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) 
     assert change.loose == (rules[1],)
     assert report.selections[0].outcome.startswith("pair-1 was selected: 2 of 2 runs passed")
     assert "they flatter it" in report.selections[0].outcome
-    html = render(report)
+    html = render_undrawn(report)
     assert f'<a href="#{report.anchors["task red#1"]}">task red#1</a>, <span class="name">gone#9</span>' in html
     assert "<ins>" in html
 
@@ -325,7 +326,7 @@ def test_simulated_and_real_runs_are_told_apart(tmp_path: Path) -> None:
     assert read_report([str(real)], tmp_path).simulated == ()
     both = read_report([str(real), str(made_up)], tmp_path)
     assert both.simulated == (str(made_up),)
-    assert f"real model behaves: {made_up}." in render(both)
+    assert f"real model behaves: {made_up}." in render_undrawn(both)
 
 
 def test_several_runs_are_named(tmp_path: Path) -> None:

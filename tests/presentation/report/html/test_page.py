@@ -17,15 +17,14 @@ from report_support import (
     adapted_template,
     make_evaluation,
     make_verified,
+    render_undrawn,
 )
 
 from recompact.engine.store.runs import overview
 from recompact.engine.store.store import Store
 from recompact.presentation.report.content.overview import overview_notes
 from recompact.presentation.report.content.report import Report, read_report
-from recompact.presentation.report.figures import sets
 from recompact.presentation.report.figures.drawing import inline_drawing
-from recompact.presentation.report.html import page as page_module
 from recompact.presentation.report.html.page import render
 from recompact.values.template import Template, default_template
 from recompact.values.texts import visible
@@ -112,7 +111,7 @@ def test_a_suite_that_changed_under_way_stands_at_the_top(tmp_path: Path) -> Non
     change = {"changed": ["mine.py", "rules.py"], "before": {}, "after": {}, "finished": 1}
     with Store.open(path) as store:
         store.set_metadata(replace(store.metadata, suite_changes=(change,)))
-    html = render(read_report([str(path)], tmp_path))
+    html = render_undrawn(read_report([str(path)], tmp_path))
     head = html[: html.index("</header>")]
     assert "The suite changed after 1 unit of work (mine.py, rules.py), and the run went on" in head
     with Store.read(path) as store:
@@ -188,13 +187,9 @@ def test_a_drawing_keeps_shapes_and_nothing_else() -> None:
         assert word in made
 
 
-def test_without_matplotlib_the_page_says_how_to_get_figures(
-    report: Report, html: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_page_says_how_to_get_figures(report: Report, html: str) -> None:
     assert "<svg" in html
-    monkeypatch.setattr(page_module, "available", lambda: False)
-    monkeypatch.setattr(sets, "available", lambda: False)
-    page = Page(render(report))
+    page = Page(render_undrawn(report))
     assert "pip install matplotlib" in page.text
     assert "What compaction costs" in page.text
     assert [figure.get("class") for figure in page.of("figure")] == ["timeline"]  # which is our own drawing

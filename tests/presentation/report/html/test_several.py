@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, selected
+from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, render_undrawn, selected
 
 from recompact.attribution.legend import headline
 from recompact.engine.store.records import write_trajectory
@@ -47,6 +47,8 @@ def test_evaluations_with_different_models_are_set_side_by_side(two: Report) -> 
     assert isinstance(two.models, Breakdown)
     assert [part.value for part in two.models.parts] == ["small-model", "large-model"]
     html = render(two)
+    titles = re.findall(r"<h3 id=\"figure-\d+\">([^<]+)</h3>", html)
+    assert len(titles) == len(set(titles)) == 5  # also where the runs have the same name
     assert named_sections(html) == ["answer", "arms", "models", "figures", "prompt", "made"]
     text = Page(html).text
     for said in ("With other models", "small-model", "large-model", "The arms by model", "Δ Pass^2"):
@@ -58,15 +60,13 @@ def test_runs_of_the_same_name_are_told_apart(two: Report) -> None:
     paths = [made.provenance.name for made in two.evaluations]
     assert [made.name for made in two.evaluations] == paths  # the stem alone would be the same
     assert [made.arms.title for made in two.evaluations] == [f"office, 8 tasks, 2 runs ({path})" for path in paths]
-    titles = re.findall(r"<h3 id=\"figure-\d+\">([^<]+)</h3>", render(two))
-    assert len(titles) == len(set(titles)) == 5
 
 
 def test_what_is_alike_is_said_once(two: Report) -> None:
     assert len(two.lead) == 2  # one of costs and one of gains, for both
     assert [len(claim.numbers) for claim in two.lead] == [2, 2]
     assert [len(row) for row in two.figures] == [3, 3]
-    text = Page(render(two)).text
+    text = Page(render_undrawn(two)).text
     assert text.count("An arm is a way to compact the history") == 1
     assert text.count("one task is 12 points of Pass^2") == 1
 
@@ -75,7 +75,7 @@ def test_without_different_models_the_page_says_why_there_is_no_table_by_model(t
     runs = [str(make_evaluation(tmp_path / f"e{n}.db")) for n in (1, 2)]
     report = read_report(runs, tmp_path)
     assert report.models == "they were made with the same models (sim-agent)"
-    html = render(report)
+    html = render_undrawn(report)
     assert "models" not in named_sections(html)
     assert "they were made with the same models" in html
 
@@ -151,7 +151,7 @@ def test_arms_scopes_and_columns_are_explained_as_far_as_they_are_there() -> Non
 
 def test_notes_that_stand_on_top_are_not_repeated_below_tables(tmp_path: Path) -> None:
     report = read_report([str(make_evaluation(tmp_path / "e.db"))], tmp_path)
-    text = Page(render(report)).text
+    text = Page(render_undrawn(report)).text
     assert text.count("one task is 12 points of Pass^2") == 1
     assert text.count("not how any real model behaves") == 1
 
@@ -206,7 +206,7 @@ def test_a_case_says_what_the_agent_was_asked(tmp_path: Path) -> None:
     report = read_report([str(make_verified(tmp_path / "v.db"))], tmp_path)
     (case,) = report.verified[0].cases
     assert [piece.text for piece in case.task] == ["Do the task."]
-    assert "Task:</span> <q>Do the task.</q>" in render(report)
+    assert "Task:</span> <q>Do the task.</q>" in render_undrawn(report)
 
 
 def test_figures_that_are_missing_are_named_with_what_they_need(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_what_the_page_does_not_say_has_its_command(tmp_path: Path) -> None:
     asked = [step.command for made in report.provenance for step in made.more]
     assert f"recompact show {tmp_path / 'e.db'} --behaviour" in asked
     assert f"recompact replay {tmp_path / 'v.db'} 'task all is well#1' --template NAME=DIRECTORY" in asked
-    html = render(report)
+    html = render_undrawn(report)
     assert all(command.replace("'", "&#39;") in html for command in asked)
 
 
@@ -242,14 +242,14 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
         "The candidates have not all been run on the fit tasks yet."
     ]
     assert report.prompts == ()
-    assert "There are no two templates to compare" in render(report)
+    assert "There are no two templates to compare" in render_undrawn(report)
     with Store.open(run) as store:
         note_adaptation(store, candidate, selected(candidate))
     done = read_report([str(run)], tmp_path)
     assert done.selections[0].selection
     assert "has not seen" in done.next[0].text
     assert (done.prompts[0].parts[0].like, done.prompts[0].parts[1].like) == ("", "first")
-    assert "The same changes as in first.md." in render(done)
+    assert "The same changes as in first.md." in render_undrawn(done)
     assert done.provenance[0].kind == "a verified and adapted run"
 
 
