@@ -154,10 +154,6 @@ def test_what_a_tool_returns_is_shown_as_json_where_it_is_no_text() -> None:
     assert environment.step(Action("many", {"n": 0})).text == "null"
 
 
-async def look_async(room: str) -> str:
-    return room
-
-
 def look_twice(room: str) -> Any:
     yield room
 
@@ -169,7 +165,6 @@ async def look_twice_async(room: str) -> Any:
 @pytest.mark.parametrize(
     ("tool", "kind"),
     [
-        (look_async, "look_async is an async function"),
         (look_twice, "look_twice is a generator"),
         (look_twice_async, "look_twice_async is an async generator"),
     ],

@@ -103,7 +103,7 @@ def test_a_path_that_is_not_there() -> None:
         async with serve({"sim": Scripted()}) as server, client(server.base_url.removesuffix("/v1")) as model:
             await model.reply(HELLO)
 
-    with pytest.raises(failures.BadRequest, match=r"ends in /v1"):
+    with pytest.raises(failures.BadRequest, match=r"is /v1 missing"):
         asyncio.run(run())
 
 

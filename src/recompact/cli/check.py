@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import re
 import sys
 import tempfile
 import tomllib
@@ -45,6 +46,11 @@ from recompact.values.template import headings, lint, resolve
 from recompact.values.texts import quantity
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Action, Trajectory
+
+_RAISED = re.compile(
+    r"Error: (?P<kind>\w+(?:Error|Exception|Exit|Iteration|Warning)): .*?(?:\((?P<place>\S+:\d+)\))?$", re.S
+)
+"""What an agent reads of an exception in a tool that is a function."""
 
 
 @click.command(name="check")
@@ -214,6 +220,7 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
                 f"played {task.id}: {quantity(trajectory.steps, 'step')}, {compactions},"
                 f" {'success' if trajectory.score.success else 'failure'} ({trajectory.ending})"
             )
+            notes.extend(_failing_tools(trajectory))
             if trajectory.ending == BROKEN:
                 return [f"[suite] use: {trajectory.error}"]
             if failed.number and not trajectory.boundaries:
@@ -230,6 +237,21 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
             report = await conformance(study.episodes, task, actions, branches=8)
             notes.append(str(report))
             return [f"[suite] use: {check.name}: {check.text}" for check in report.failures]
+
+
+def _failing_tools(trajectory: Trajectory) -> Iterator[str]:
+    """Tools that raised, each with the exception, how often, and where it last did."""
+    calls: Counter[str] = Counter()
+    raised: dict[tuple[str, str], list[str]] = {}
+    for turn in trajectory.turns:
+        results = {result.call_id: result.content for result in turn.results}
+        for call in turn.message.calls:
+            calls[call.name] += 1
+            if error := _RAISED.match(results.get(call.id, "")):
+                raised.setdefault((call.name, error["kind"]), []).append(error["place"] or "")
+    for (tool, kind), places in raised.items():
+        at = f", {places[-1]}" if places[-1] else ""
+        yield f"warning: {tool} raised {kind} in {len(places):,} of {quantity(calls[tool], 'call')}{at}"
 
 
 def _side_ask(study: Study, task: Task) -> AsyncAsk | None:

@@ -98,12 +98,20 @@ def _report(
         print_tables([overview_table([summary])])
     report_skipped(store)
     report_failed_compactions(summary.failed_compactions, summary.compactions)
+    _report_step_limit(store, summary.endings)
     _report_broken(store, summary.endings, broken, again)
     if not unfinished and not as_json and len(broken) < summary.trajectories:
         say(f"Show it: {command_line('show', store.path)} [TASK]")
     report_unfinished(unfinished, "episode", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)
+
+
+def _report_step_limit(store: Store, endings: Mapping[str, int]) -> None:
+    """Say how many trajectories ran out of steps: none of them can be a success."""
+    if number := endings.get("step limit", 0):
+        limit = f"[run] step_limit = {store.metadata.step_limit}"
+        say(f"recompact: {number:,} of {sum(endings.values()):,} ended at the step limit ({limit})", err=True)
 
 
 def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:

@@ -14,12 +14,12 @@ import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from recompact.cli.console import print_json, print_tables, say
-from recompact.cli.stopping import end_stopped
+from recompact.cli.stopping import Result, announcing_stop, end_stopped
 from recompact.engine.config import Config
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.engine.forecast import Amount, Forecast, add_usage, forecast_table, price_of
@@ -68,13 +68,10 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         sys.exit(2)
 
 
-Result = TypeVar("Result")
-
-
 def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
     """The result of a command's work, or None and the units that are still to be finished."""
     try:
-        return asyncio.run(work), ()
+        return asyncio.run(announcing_stop(work)), ()
     except Unfinished as unfinished:
         return None, unfinished.units
 

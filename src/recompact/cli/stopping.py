@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
+
+from recompact.values.texts import visible_line
+
+Result = TypeVar("Result")
 
 _received: list[int] = []  # a signal is for the whole process, and so is this
 _owner = os.getpid()
@@ -65,6 +70,43 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for the background jobs of a script
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)  # which an event loop knows how to take
+
+
+async def announcing_stop(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of the work. The first Ctrl-C says at once what it waits for, and that a second one does not wait."""
+    cancel = signal.getsignal(signal.SIGINT)  # of the event loop, which ends the work in order
+
+    def announce(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, cancel)
+        text = visible_line(f"recompact: stopping; waiting for {_occupation(frame)} (Ctrl-C again: stop now)")
+        with suppress(OSError):  # not print, which may be what was interrupted
+            os.write(2, f"\n{text}\n".encode())
+        assert callable(cancel)
+        cancel(number, frame)
+
+    try:
+        if callable(cancel):
+            signal.signal(signal.SIGINT, announce)
+    except ValueError:  # outside the main thread, where nobody interrupts
+        return await work
+    try:
+        return await work
+    finally:
+        if signal.getsignal(signal.SIGINT) is announce:
+            signal.signal(signal.SIGINT, cancel)
+
+
+def _occupation(frame: FrameType | None) -> str:
+    """What a program is busy with: code of the user's, by its place, or else what is under way elsewhere."""
+    while frame is not None:
+        name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
+        if (
+            name.partition(".")[0] not in (*sys.stdlib_module_names, "recompact", "__main__")
+            and "site-packages" not in file
+        ):
+            return f"{frame.f_code.co_name} ({Path(file).name}:{frame.f_lineno})"
+        frame = frame.f_back
+    return "what is under way to end"
 
 
 def end_stopped(words: str) -> NoReturn:

@@ -227,7 +227,7 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
         raise config.errors(defects)
     loaded = _load_suite(config)
     with config.blame("suite", key="use"):
-        return InProcessSuite(loaded)
+        return InProcessSuite(loaded, config.suite.timeout)
 
 
 def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:

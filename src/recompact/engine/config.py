@@ -54,7 +54,7 @@ class SuiteConfig:
     options: dict[str, Any] = key({}, "options of the suite")
     host: bool | str = key(False, 'true: each environment in a process of its own; "ray": on a cluster')
     python: str | None = key(None, "the interpreter of that process")
-    timeout: Seconds = key(120.0, "seconds for one verb of a hosted environment, after which it is killed")
+    timeout: Seconds = key(120.0, "seconds for one verb of an environment, after which its episode is broken")
     sandbox: SandboxMode = key("auto", "whether a host is sandboxed: where it can be, always, or never")
     network: bool = key(False, "whether a sandboxed host has network access")
     env: tuple[str, ...] = key((), "variables that a host gets besides PATH and the locale")

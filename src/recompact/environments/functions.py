@@ -6,13 +6,17 @@ added. A parameter named `state` is not shown to the agent: it is this episode's
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import enum
 import inspect
 import json
+import traceback
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
@@ -157,9 +161,11 @@ class FunctionEnvironment:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
             result = tool(**arguments)
+            if inspect.iscoroutine(result):
+                result = _run_aside(result)
             text = result if isinstance(result, str) else json.dumps(shape_json(result, "a result"), ensure_ascii=False)
         except Exception as error:  # the agent should read what its tool complains about
-            return Observation(f"Error: {type(error).__name__}: {error}", error=True)
+            return Observation(f"Error: {type(error).__name__}: {error}{_place(tool, error)}", error=True)
         return Observation(text)
 
     def score(self) -> Score:
@@ -191,9 +197,21 @@ class FunctionEnvironment:
         pass
 
 
+def _run_aside(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of an async tool. This thread has a loop already, so another one runs it."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def _place(tool: Tool, error: Exception) -> str:
+    """Where in the tool's own file it went wrong, so that whoever wrote it finds it."""
+    file = getattr(getattr(inspect.unwrap(tool), "__code__", None), "co_filename", "")
+    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return f" ({PurePath(file).name}:{lines[-1]})" if lines else ""
+
+
 _NEVER_RUN = (
     (inspect.isasyncgenfunction, "an async generator"),
-    (inspect.iscoroutinefunction, "an async function"),
     (inspect.isgeneratorfunction, "a generator"),
 )
 """Functions that only promise a result when they are called."""
@@ -205,7 +223,7 @@ def _check_plain(suite: str, tool: Tool) -> None:
         if is_one(tool):
             raise InputError(
                 f"suite {suite}: tool {tool.__name__} is {kind}, and calling it does not run it: make it a plain"
-                " function that returns its result (asyncio.run runs an async function, list a generator)"
+                " function that returns its result, such as a list"
             )
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any, TypeVar
 
 from recompact.environments.hooks import behaviours_of, literals_of
@@ -47,8 +51,8 @@ T = TypeVar("T")
 class InProcessSuite:
     """A suite whose environments live in this process."""
 
-    def __init__(self, suite: Suite) -> None:
-        self._suite = suite
+    def __init__(self, suite: Suite, timeout: float = math.inf) -> None:
+        self._suite, self._timeout = suite, timeout
         self.name = _call(SuiteFailed, "the suite", "name", lambda: shape_name(suite.name))
 
     def splits(self) -> Sequence[str]:
@@ -59,7 +63,11 @@ class InProcessSuite:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
         return InProcessEpisode(
-            partial(_environment, self._suite, task), task.id, suite=self._suite, suite_name=self.name
+            partial(_environment, self._suite, task),
+            task.id,
+            suite=self._suite,
+            suite_name=self.name,
+            timeout=self._timeout,
         )
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
@@ -75,7 +83,8 @@ class InProcessSuite:
 class InProcessEpisode:
     """One environment of this process. A wrong return value or any exception is an error of this episode alone.
 
-    `environment` is one that exists, or a function that makes it, which the first verb calls.
+    `environment` is one that exists, or a function that makes it, which the first verb calls. A verb that takes longer
+    than `timeout` seconds breaks the episode.
     """
 
     def __init__(
@@ -85,8 +94,9 @@ class InProcessEpisode:
         *,
         suite: Suite | None = None,
         suite_name: str = "",
+        timeout: float = math.inf,
     ) -> None:
-        self._suite = suite
+        self._suite, self._timeout = suite, timeout
         self._what = f"suite {suite_name}, task {task}" if suite_name else f"task {task}"
         self._environment: Environment | None = None
         self._make = environment if not hasattr(type(environment), "close") and callable(environment) else None
@@ -154,7 +164,13 @@ class InProcessEpisode:
             self._open(self._make)
         environment = self._environment
         assert environment is not None
-        return _call(EnvironmentFailed, self._what, verb, lambda: work(environment), optional)
+        try:
+            with _time_limit(self._timeout):
+                return _call(EnvironmentFailed, self._what, verb, lambda: work(environment), optional)
+        except _TooLongError:
+            raise EnvironmentFailed(
+                f"{self._what}: {verb} took longer than {self._timeout:g} s ([suite] timeout)"
+            ) from None
 
     def _open(self, make: Callable[[], Any]) -> None:
         environment = _call(EnvironmentFailed, self._what, "environment", make)
@@ -180,6 +196,30 @@ def _environment(suite: Suite, task: Task) -> Environment:
     return suite.environment(task)
 
 
+class _TooLongError(BaseException):
+    """Not an `Exception`: a tool's own handlers should not take it for theirs."""
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise in whatever this thread does when the time is up, and every second after that. Only the main thread can be
+    interrupted; elsewhere there is no limit."""
+    if seconds == math.inf or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TooLongError
+
+    earlier = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)
+
+
 def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable[[], T], optional: bool = False) -> T:
     """Call the user's code. Whatever it raises becomes a failure, since it must not end more than its own episode.
 
@@ -194,7 +234,7 @@ def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable
             raise
         raise failure(f"{what}: {verb} raised {error_text(error)}") from error
     except BaseException as error:
-        if issubclass(type(error), KeyboardInterrupt) and _is_the_users(error):
+        if type(error) is _TooLongError or (issubclass(type(error), KeyboardInterrupt) and _is_the_users(error)):
             raise
         raise failure(f"{what}: {verb} raised {error_text(error)}") from _carried_cause(error)
 

@@ -58,6 +58,10 @@ class MalformedReply(ModelFailure):
     kind = "malformed reply"
 
 
+class WebPage(MalformedReply):
+    """The server answered with a page for people: mostly a wrong address, at times an outage."""
+
+
 class ContextOverflow(ModelFailure):
     """The request is longer than the model's window: the same request will fail again."""
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from recompact.models.failures import CeilingReached, ModelFailure, Unreachable
+from recompact.models.failures import CeilingReached, ModelFailure, Unreachable, WebPage
 from recompact.models.protocol import ChatModel, is_simulated
 from recompact.models.shape import request_tokens
 from recompact.values.chat import Reply, Request, Usage
@@ -151,7 +151,7 @@ class Retrying:
                     self._lost(failure.usage)
                 last = attempt + 1 >= self._policy.attempts
                 # A server that never answered is a wrong address more often than an outage: say so soon.
-                if isinstance(failure, Unreachable) and not self._answered and attempt >= 2:
+                if isinstance(failure, Unreachable | WebPage) and not self._answered and attempt >= 2:
                     failure.retryable, failure.ends_run = False, True
                 if not failure.retryable or last:
                     raise

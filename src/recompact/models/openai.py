@@ -164,9 +164,12 @@ class OpenAIModel:
             offered = await self._offered_models()
             if offered and self.endpoint.id not in offered:
                 return self._unknown(offered)
-            hint = "it may have the other api only." if offered else "base_url mostly ends in /v1."
-            text = f"{self.endpoint.host} has no {self._path} below base_url (404): {hint}"
-            return self._failure(failures.BadRequest, text)
+            hint = "it may have the other api only." if offered else "is /v1 missing at the end of base_url?"
+            failure = self._failure(
+                failures.BadRequest, f"{self.endpoint.host} has no {self._path} below base_url (404): {hint}"
+            )
+            failure.ends_run = True  # every other call would be sent there too
+            return failure
         return self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
 
     def _unknown(self, offered: tuple[str, ...]) -> ModelFailure:
@@ -192,6 +195,11 @@ class OpenAIModel:
             data = json.loads(answer)
         except (ValueError, RecursionError):
             began = shorten(answer, 120, self._scrub)
+            if answer.lstrip()[:1] == "<":
+                text = (
+                    f"{at} answered with a web page in place of JSON: is /v1 missing at the end of base_url? It says:"
+                )
+                return self._failure(failures.WebPage, f"{text} {began}")
             text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
         server_error = ServerError.read(data, self._scrub)
