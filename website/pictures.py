@@ -6,10 +6,14 @@ python website/pictures.py DIRECTORY boundary   # or some, by name
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from rich.text import Text
 from recompact.attribution.bisection.cause import read_causes
 from recompact.cli.main import cli
 from recompact.engine.store.store import Store
+from tutorials import File, steps
 
 INK, LINE, BOX, GOOD, BAD = "#1f2933", "#7b8794", "#e6f4f1", "#00796b", "#c2410c"
 WIDTH, LONGEST = 110, 34
@@ -142,11 +147,58 @@ def terminal(name: str, command: str, lines: Iterable[str]) -> str:
     return console.export_svg(title="recompact", code_format=FRAME, unique_id=name)
 
 
-def output_of(command: list[str]) -> str:
-    result = CliRunner().invoke(cli, command)
+def output_of(command: list[str], place: Path = Path()) -> str:
+    with contextlib.chdir(place):
+        result = CliRunner().invoke(cli, command, env={"COLUMNS": str(WIDTH)})
     if result.exit_code:
         sys.exit(f"recompact {' '.join(command)} failed:\n{result.output}")
     return result.output
+
+
+@dataclass(frozen=True)
+class TutorialPicture:
+    """A picture of what a tutorial made; `source` finds it in the directory in which the tutorial was followed."""
+
+    name: str
+    source: Callable[[Path], str]
+
+
+def audit(place: Path) -> str:
+    printed = output_of(["audit", str(place / "sessions"), "--no-page"], place)
+    return terminal("audit", "recompact audit sessions", printed.splitlines())
+
+
+def figure(name: str, run: str) -> Callable[[Path], str]:
+    """The figure of this name that `recompact figures` draws of a run."""
+
+    def draw(place: Path) -> str:
+        output_of(["figures", run, "--out", f"figures-{name}", "--format", "svg"], place)
+        (file,) = (place / f"figures-{name}").glob(f"*{name}.svg")
+        return file.read_text(encoding="utf-8")
+
+    return draw
+
+
+FROM_TUTORIALS = {
+    "why-did-it-forget": (TutorialPicture("tutorial-audit", audit),),
+    "adapt-your-agent": (
+        TutorialPicture("tutorial-effects", figure("boundary-effects", "desk")),
+        TutorialPicture("tutorial-arms", figure("arms", "desk-evaluate")),
+    ),
+    "compare-methods": (TutorialPicture("tutorial-methods", figure("arms", "study-evaluate")),),
+}
+
+
+def follow(tutorial: str, place: Path) -> None:
+    """Do in a directory what a tutorial has its reader do."""
+    page = Path(__file__).parents[1] / "docs" / "tutorials" / f"{tutorial}.md"
+    for step in steps(page.read_text(encoding="utf-8")):
+        if isinstance(step, File):
+            (place / step.name).write_text(step.text, encoding="utf-8")
+        else:
+            program, *arguments = shlex.split(step.line)
+            module = ["-m", "recompact"] if program == "recompact" else []
+            subprocess.run([sys.executable, *module, *arguments], cwd=place, check=True, stdout=subprocess.DEVNULL)
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {"architecture": architecture, "boundary": boundary}
@@ -155,11 +207,14 @@ PICTURES: dict[str, Callable[[], str]] = {**DRAWINGS, "bisect": bisect}
 
 def main(target: Path, names: Iterable[str]) -> None:
     for name in names:
-        with tempfile.TemporaryDirectory() as scratch:
-            os.chdir(scratch)
-            (target / f"{name}.svg").write_text(PICTURES[name](), encoding="utf-8")
-            os.chdir(target)
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+            if name in PICTURES:
+                (target / f"{name}.svg").write_text(PICTURES[name](), encoding="utf-8")
+                continue
+            follow(name, Path(scratch))
+            for picture in FROM_TUTORIALS[name]:
+                (target / f"{picture.name}.svg").write_text(picture.source(Path(scratch)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), sys.argv[2:] or PICTURES)
+    main(Path(sys.argv[1]).resolve(), sys.argv[2:] or (*PICTURES, *FROM_TUTORIALS))
