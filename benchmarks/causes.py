@@ -25,7 +25,7 @@ from adaptations import Plan, prepare
 from arena import COUNT, STEP_LIMIT, SUITE, Player
 from recompact.adaptation.adapt import inputs_of
 from recompact.adaptation.cause_kinds import form_kinds
-from recompact.adaptation.clause_reasons import kinds_named
+from recompact.adaptation.missing_facts import kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.attribution.bisection.bisect import suspects_in
 from recompact.attribution.bisection.pieces import (

@@ -61,7 +61,7 @@ def test_an_installed_harness_brings_its_reader(installed: Callable[..., None]) 
         "recompact.harnesses",
         {"box": "box_harness:HARNESS"},
         box_harness="""
-from recompact.harnesses.harness import Harness
+from recompact.harnesses.registry import Harness
 from recompact.harnesses.transcripts.reader import Reader
 READER = Reader("box", lambda sample, path: sample == ["box"], lambda records, tally: iter(()), ())
 HARNESS = Harness("box", "Box", lambda template, budget: None, reader=READER)

@@ -31,8 +31,8 @@ from recompact.engine.collection import collect
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.simulation.clauses import write_clause
 from recompact.simulation.guidance import orders_in, read_guidance
+from recompact.simulation.judgement import write_clause
 from recompact.simulation.optimizer import SimulatedOptimizer
 from recompact.simulation.optimizer_baselines import compare, rewrite as simulated_rewriting, shorten
 from recompact.simulation.parameters import Judgement

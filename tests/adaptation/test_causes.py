@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from sentences import numbers_in
 
-from recompact.adaptation.cause_kinds import Trials, kinds_of
-from recompact.adaptation.cause_wording import check_clause
+from recompact.adaptation.cause_kinds import Trials, check_clause, kinds_of
 from recompact.adaptation.causes import KindOfCause, Settings, candidates_from, weigh_kinds
 from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.missing_facts import KINDS, Kind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recompact.adaptation.clause_reasons import answers_kind, clause_lines
-from recompact.adaptation.diagnosis import Diagnosis, Finding
+from recompact.adaptation.missing_facts import answers_kind
 from recompact.adaptation.pair import findings_by_boundary
-from recompact.simulation.clauses import _NAMES, _OBJECTS
+from recompact.adaptation.result import clause_lines
+from recompact.adaptation.revision import Diagnosis, Finding
+from recompact.simulation.judgement import _NAMES, _OBJECTS
 from recompact.values.candidate import Clause, Reason
 from recompact.values.outcome import BoundaryId
 

@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 from schemas import strict_fields
 from sentences import numbers_in
 
-from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.method import without_usable
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import count_evidence
+from recompact.adaptation.revision import DIAGNOSIS, FORM, Diagnosis, diagnose, resolve_citations
 from recompact.audit import diagnosis as observed_diagnosis
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Reply, Request, Usage, assistant
@@ -100,7 +100,7 @@ def test_a_weak_model_that_names_the_kind_and_misquotes_the_same_way_four_times_
     assert diagnosis.lesson()["findings"][0]["kind"] == "access tokens"
 
 
-@pytest.mark.parametrize("question", [PROMPT, observed_diagnosis.PROMPT])
+@pytest.mark.parametrize("question", [DIAGNOSIS, observed_diagnosis.PROMPT])
 def test_what_the_question_gives_as_an_example_cites_nothing(question: str) -> None:
     """A small model copies the labels of the question: no evidence may have such lines."""
     asked = question.format(evidence="", mechanisms="", labels=FORM)

@@ -11,11 +11,10 @@ import pytest
 from fakes import Scripted
 from schemas import strict_fields
 
-from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.lock import broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.placement import leaves, place_of, with_clauses_in_place, with_lines
-from recompact.adaptation.revision import IN_PLACE, revise, whole_part
+from recompact.adaptation.revision import IN_PLACE, Diagnosis, Finding, revise, whole_part
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template, default_template, parse_sections

@@ -15,7 +15,6 @@ from sentences import numbers_in
 
 from recompact.adaptation import adapt as adapting, pair
 from recompact.adaptation.adapt import STAGES, adapt, verifying
-from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.method import Method
 from recompact.adaptation.pair import (
@@ -28,6 +27,7 @@ from recompact.adaptation.pair import (
     reasons,
 )
 from recompact.adaptation.registry import load_method, method_in, method_of
+from recompact.adaptation.revision import Diagnosis, Finding
 from recompact.engine.config import ConfigError
 from recompact.engine.config_parser import parse_config
 from recompact.engine.study import Study

@@ -15,9 +15,9 @@ import pytest
 from fakes import Scripted
 from sentences import numbers_in
 
-from recompact.adaptation.diagnosis import Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.placement import with_clauses_in_place
+from recompact.adaptation.revision import Diagnosis, Finding
 from recompact.audit import diagnosis
 from recompact.audit.diagnosis import (
     OBSERVATIONAL,

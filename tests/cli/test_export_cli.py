@@ -102,7 +102,7 @@ def test_mistakes_are_told_in_one_line(run: Run, arguments: list[str], words: st
 def test_a_harness_of_ones_own(run: Run, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from recompact.harnesses.exporting import Export, ExportFile\n"
-        "from recompact.harnesses.harness import Harness\n"
+        "from recompact.harnesses.registry import Harness\n"
         "def export(template, budget):\n"
         "    return Export((ExportFile('p.txt', template.first),), ('use it',), ('look',))\n"
         "HARNESS = Harness('own', 'My own', export)\n"

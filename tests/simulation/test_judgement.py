@@ -15,10 +15,9 @@ import pytest
 from examples import examples
 from hypothesis import given, strategies as st
 
-from recompact.simulation.clauses import kind_meant, write_clause, write_name, write_order
 from recompact.simulation.compressor import chance
 from recompact.simulation.guidance import Guidance, orders_in, read_guidance
-from recompact.simulation.judgement import rank
+from recompact.simulation.judgement import kind_meant, rank, write_clause, write_name, write_order
 from recompact.simulation.optimizer import SimulatedOptimizer, diagnose
 from recompact.simulation.parameters import ABILITIES, KINDS, Habits, Judgement, Kind, Traits
 from recompact.values.chat import Decoding, Request, user

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from recompact.adaptation.diagnosis import Diagnosis, Finding
+from recompact.adaptation.revision import Diagnosis, Finding
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation

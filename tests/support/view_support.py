@@ -9,9 +9,9 @@ from dataclasses import asdict, replace
 
 from report_support import add_boundary
 
-from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Diagnosis, Finding
 from recompact.adaptation.evidence import EvidenceText, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
+from recompact.adaptation.revision import DIAGNOSIS, FORM, MECHANISMS, Diagnosis, Finding
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
 from recompact.engine.store.plan import StagePlan
@@ -59,7 +59,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, EvidenceText]:
     ask(store, continuation_unit(task, 1, "PRE", 0), [("agent", Request(boundary.pre.messages, tools))], text)
     evidence = describe_boundary(boundary_view(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
     unit = f"diagnose/{id}~2"
-    prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
+    prompt = DIAGNOSIS.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
     ask(store, unit, [("optimizer", Request((system(SYSTEM), user(prompt))))], f"finding {text}")
     lines = ("S2", "N2", "C1.1", "Z9", text)
     cause = Finding("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}", lines=lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from recompact.values.toml import Place, lines_of
+from recompact.values.reading import Place, lines_of
 
 KEYS = st.sampled_from(["a", "b", "c-1", '"d.e"', "'f g'", '"="', '"#"'])
 DOTTED = st.lists(KEYS, min_size=1, max_size=3).map(" . ".join)

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
+from recompact.adaptation.revision import occurs
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task

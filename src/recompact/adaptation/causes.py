@@ -18,14 +18,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds
-from recompact.adaptation.cause_wording import word_clauses
-from recompact.adaptation.clause_reasons import kinds_named
+from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds, word_clauses
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.facts import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.lock import broken_rules, instances_in, unusable
 from recompact.adaptation.method import Method, MethodInputs
-from recompact.adaptation.missing_facts import KINDS, Kind
+from recompact.adaptation.missing_facts import KINDS, Kind, kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.adaptation.placement import without_absolutes
 from recompact.attribution.bisection.bisect import PHASE

@@ -1,7 +1,8 @@
 """What a compaction took from what came after: facts that continuations from before it used, and work done again.
 
 No model is asked. Facts are literals that were in the consumed part and are nowhere after it; work is what
-continuations from after it did although it had been done, and no continuation from before it did.
+continuations from after it did although it had been done, and no continuation from before it did. The kinds of facts
+are also told from how a text names them, whoever chose its words.
 """
 
 from __future__ import annotations
@@ -252,3 +253,55 @@ def _observations(turns: Iterable[Turn]) -> Iterator[tuple[str, str]]:
 
 def _key(action: Action) -> str:
     return canonical(action.to_json())
+
+
+_WORDS: Mapping[Kind, str] = {
+    "secret": r"tokens?\b|credential|password|log-?ins?\b|logged in|session|authenti|authori[sz]|secret|sign-?in",
+    "condition": (
+        r"condition|restrict|criteri|filter|qualif|constraint|predicate|(?:wording|words) of the (?:request|task)"
+    ),
+    "result": r"retrieved|rows?\b|records\b|results?\b|entries\b|data\b|subset",
+    "identifier": r"identifier|ids?\b|literals?\b|references?\b|(?:email )?address",
+    "interface": (
+        r"signature|parameter|apis?\b|documentation|docs\b|endpoint|call form|how (?:calls|each|to call)|interface"
+    ),
+    "page": r"pages?\b|paginat|paged\b|cursor",
+    "done": (
+        r"mutation|completed|finished|changes?\b|side effects?|actions?\b|already (?:sent|made|done|paid)|payments?\b"
+    ),
+    "open": r"open\b|unresolved|remain|pending|to be done|unfinished",
+    "error": r"errors?\b|fail",
+    "amount": r"amounts?\b|prices?\b|totals?\b|counts?\b|numbers?\b",
+    "date": r"dates?\b|times?\b|deadline",
+    "path": r"paths?\b|files?\b|director|links?\b",
+}
+"""How texts name one kind of information, whoever chose the words."""
+
+_NAMING = {kind: re.compile(rf"(?i)\b(?:{words})") for kind, words in _WORDS.items()}
+_WORD = re.compile(r"[a-zà-öø-ÿ]{4,}")
+
+
+def kinds_named(text: str) -> tuple[Kind, ...]:
+    """The kinds of information that a text names, in the order in which it names them.
+
+    >>> kinds_named("login state"), kinds_named("pages of a list"), kinds_named("the weather")
+    (('secret',), ('page',), ())
+    """
+    places = {kind: match.start() for kind, words in _NAMING.items() if (match := words.search(text))}
+    return tuple(sorted(places, key=lambda kind: places[kind]))
+
+
+def answers_kind(clause: str, kind: str) -> bool:
+    """Whether a clause asks for the kind of information that a finding is about; a kind that nobody named fits all.
+
+    >>> answers_kind("Keep session tokens and passwords.", "login state")
+    True
+    >>> answers_kind("Keep session tokens and passwords.", "documentation that was read")
+    False
+    >>> answers_kind("Copy every seat number.", "seat numbers"), answers_kind("Name each guest.", "guests")
+    (True, True)
+    """
+    if meant := kinds_named(kind):
+        return any(_NAMING[each].search(clause) for each in meant)
+    named, wanted = ({word.removesuffix("s") for word in _WORD.findall(text.lower())} for text in (clause, kind))
+    return not kind or bool(named & wanted)

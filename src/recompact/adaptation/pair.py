@@ -13,12 +13,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import EvidenceText, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.lock import instances_in
 from recompact.adaptation.method import Method, MethodInputs, Question, answers, draw_candidates, without_usable
 from recompact.adaptation.optimizer import Optimizer
-from recompact.adaptation.revision import revise
+from recompact.adaptation.revision import Diagnosis, diagnose, revise
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import read_verdicts

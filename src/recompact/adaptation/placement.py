@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from recompact.adaptation.clause_reasons import kinds_named
-from recompact.adaptation.missing_facts import Kind
+from recompact.adaptation.missing_facts import Kind, kinds_named
 from recompact.values.candidate import Clause
 from recompact.values.template import Section, Template, parse_sections, render_sections
 

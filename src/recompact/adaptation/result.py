@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
-from recompact.adaptation.clause_reasons import clause_lines
+from recompact.adaptation.missing_facts import answers_kind
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.records import settings_of
 from recompact.engine.config import config_hash
@@ -19,7 +20,7 @@ from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.calls import tokens_by_phase
 from recompact.engine.store.runs import trajectories
 from recompact.engine.study import Study
-from recompact.values.candidate import ORIGINAL, Candidate, Clause
+from recompact.values.candidate import ORIGINAL, Candidate, Clause, Reason
 from recompact.values.outputs import MANIFEST, replaced_directory
 from recompact.values.tables import markdown
 from recompact.values.template import Template, headings
@@ -114,6 +115,22 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines += [f"## Clauses and the {adaptation.method.cites}s they answer", ""]
     lines += [*clause_lines(winner.clauses, adaptation.method.reasons(study.store)), "", *_unusable(adaptation)]
     return "\n".join(lines)
+
+
+def clause_lines(clauses: Sequence[Clause], reasons: Mapping[str, Sequence[Reason]]) -> list[str]:
+    """Every clause with what it answers, as Markdown; where nothing there is of its kind, that is written instead."""
+    lines = []
+    for clause in clauses:
+        flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
+        proof = f" ({markdown_text(clause.proof)})" if clause.proof else ""
+        lines.append(f"- “{markdown_text(clause.text)}”{flag}{proof}")
+        for place in clause.answers:
+            known = reasons.get(place, ())
+            matching = [reason.text for reason in known if answers_kind(clause.text, reason.kind)]
+            others = ", ".join(dict.fromkeys(reason.kind for reason in known))
+            nothing = f"no finding of this kind; findings there: {others}" if others else "no diagnosis on record"
+            lines += [f"  - {markdown_text(place)}: {markdown_text(text)}" for text in matching or [nothing]]
+    return lines
 
 
 def section_changes(before: Template, after: Template, part: str) -> list[str]:

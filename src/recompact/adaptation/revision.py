@@ -1,24 +1,264 @@
-"""Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
+"""Step 3: a diagnosis of each retained boundary, then candidates that revise the guidance inside the fixed sections.
 
-A draft that breaks the section lock, or leaves its clauses out, is redrawn with the reason. If no draft can be used,
-the clauses of the last that listed any are put under their sections; where those break a rule as well, the candidate
-is reported as invalid.
+Findings cite lines of the evidence, and the quotes are taken from it here. A citation that does not hold is dropped,
+and so is a finding in the wrong form; a diagnosis may also say that the summary explains nothing. A draft that breaks
+the section lock, or leaves its clauses out, is redrawn with the reason. If no draft can be used, the clauses of the
+last that listed any are put under their sections; where those break a rule as well, the candidate is invalid.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.adaptation.diagnosis import Diagnosis
+from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, EvidenceText
+from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.chat import assistant, user
+from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
+
+MECHANISMS = (
+    "omitted state",
+    "misrepresented progress",
+    "widened set",
+    "narrowed set",
+    "invented step",
+    "reopened work",
+)
+
+FORM = '["S0", "N0", "C0.0"]'
+"""What labels look like. Lines count from 1, so these cite nothing: small models copy them, and would be believed."""
+
+DIAGNOSIS = """\
+An agent was in the middle of a task when its history was compacted: a compressor read the segment (and the previous
+summary, if there was one) and wrote the summary that replaced them; the last turn stayed as it was. From that moment
+the agent was continued several times, each way: with the context before the compaction (PRE: previous summary, segment,
+last turn) and with the context after it (POST: summary, last turn). All else was the same. The block missing-facts, if
+there is one, lists what PRE continuations used and nothing after the compaction shows any more.
+
+Every line begins with a label: T for the task, A for the agent's prefix, P for the previous summary, S for the segment,
+N for the summary, L for the last turn, F for missing facts, each with the number of the line; C for a continuation,
+with its number and that of the line.
+
+{evidence}
+
+Find out what the two arms did differently, and which statement or gap of the summary would make a continuation act like
+that. Rank what you find, the most likely cause first; leave out what no continuation acted on. For each finding give
+- mechanism: one of {mechanisms}
+- kind: in a few words, what kind of information it concerns (for example access tokens, task conditions, pages read)
+- lines: the labels of the lines that show it, in the form of {labels}, with numbers that stand above: where the
+  information stood, what the summary made of it, what a continuation did without it. Give labels only, do not copy
+  the lines.
+- explanation: what the continuations did because of it, in one or two sentences
+
+If the summary does not explain the difference (it kept what was needed, and the arms differ by chance or by something
+else), give no findings and say why in abstain; otherwise leave abstain empty.
+
+Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
+"abstain": ""}}"""
+
+_FINDING = {
+    "mechanism": {**TEXT, "enum": list(MECHANISMS)},
+    "kind": TEXT,
+    "lines": list_schema(TEXT),
+    "explanation": TEXT,
+}
+DIAGNOSIS_SCHEMA = object_schema({"findings": list_schema(object_schema(_FINDING)), "abstain": TEXT}, title="diagnosis")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding of a diagnosis, with the labels of the lines it cites and their texts."""
+
+    mechanism: str
+    kind: str
+    summary_quote: str
+    segment_quote: str
+    explanation: str
+    continuation_quote: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one boundary suffered from, most likely cause first.
+
+    Without causes where the summary explains nothing (`abstained` says why), or where there was no usable answer.
+    """
+
+    id: BoundaryId
+    channel: str
+    causes: tuple[Finding, ...]
+    objections: tuple[str, ...] = ()  # why answers were refused
+    abstained: str = ""
+    losses: tuple[str, ...] = ()  # citations and findings of the answer that did not hold
+    cuts: int = 0  # in the evidence
+    left_out: int = 0  # characters of the evidence
+
+    @property
+    def failed(self) -> bool:
+        """Whether there was no usable answer."""
+        return not self.causes and not self.abstained
+
+    def lesson(self) -> dict[str, Any]:
+        """What candidates are made from."""
+        quotes = ("summary_quote", "segment_quote", "continuation_quote")
+        findings = [
+            {key: value for key, value in asdict(cause).items() if key != "lines" and (value or key not in quotes)}
+            for cause in self.causes
+        ]
+        return {"boundary": str(self.id), "channel": self.channel, "findings": findings}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "boundary": str(self.id),
+            "unit": self.id.unit,
+            "index": self.id.index,
+            "channel": self.channel,
+            "findings": [asdict(cause) for cause in self.causes],
+            "refused": list(self.objections),
+            "abstained": self.abstained,
+            "losses": list(self.losses),
+            "cuts": self.cuts,
+            "left_out": self.left_out,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Diagnosis:
+        return Diagnosis(
+            BoundaryId(data["unit"], data["index"]),
+            data["channel"],
+            tuple(Finding(**{**cause, "lines": tuple(cause["lines"])}) for cause in data["findings"]),
+            tuple(data["refused"]),
+            data["abstained"],
+            tuple(data["losses"]),
+            data["cuts"],
+            data["left_out"],
+        )
+
+
+async def diagnose(optimizer: Optimizer, evidence: EvidenceText, question: str = DIAGNOSIS) -> Diagnosis:
+    """One boundary's diagnosis."""
+    prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
+
+    def check(value: Any) -> Diagnosis:
+        return check_diagnosis(value, evidence)
+
+    answer = await ask(optimizer, prompt, DIAGNOSIS_SCHEMA, check)
+    diagnosis: Diagnosis = answer.value or Diagnosis(evidence.id, evidence.channel, ())
+    return replace(diagnosis, objections=answer.objections, cuts=evidence.cuts, left_out=evidence.left_out)
+
+
+def check_diagnosis(value: Any, evidence: EvidenceText) -> Diagnosis:
+    """Everything in an answer that holds; raises ValueError where nothing does."""
+    entries = value["findings"]
+    if not isinstance(entries, list):
+        raise ValueError("findings must be a list")
+    causes: list[Finding] = []
+    losses: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            cause, unknown = _cause(entry, evidence)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            losses.append(f"finding {number} was dropped: {reason}")
+            continue
+        causes.append(cause)
+        losses += [f"finding {number} cites {citation[:60]!r}, which is no line" for citation in unknown]
+    abstained = str(value.get("abstain") or "").strip()
+    if not causes and not entries and abstained:
+        return Diagnosis(evidence.id, evidence.channel, (), abstained=abstained)
+    if not causes:
+        raise ValueError("; ".join(losses) or "it has no findings: name the most likely cause, or say why you abstain")
+    diagnosis = Diagnosis(evidence.id, evidence.channel, tuple(causes), losses=tuple(losses))
+    if not any(cause.lines for cause in causes):
+        raise Weak(
+            f"no finding cites a line that is there: give labels in the form of {FORM}, with numbers of the evidence",
+            diagnosis,
+        )
+    return diagnosis
+
+
+def _cause(entry: Any, evidence: EvidenceText) -> tuple[Finding, tuple[str, ...]]:
+    """A finding with the lines that it cites, and the citations that do not hold."""
+    wanted = " ".join(str(entry["mechanism"]).lower().split())
+    near = difflib.get_close_matches(wanted, MECHANISMS, 1)
+    if not near:
+        raise ValueError(f"{entry['mechanism']!r} is no mechanism; choose one of {', '.join(MECHANISMS)}")
+    kind = str(entry["kind"]).strip()
+    if not kind:
+        raise ValueError("its kind is empty")
+    lines, unknown = resolve_citations(entry.get("lines") or (), evidence.lines)
+
+    def quote(*letters: str) -> str:
+        texts = [evidence.lines[label] for label in lines if label[0] in letters]
+        return "\n".join(head_and_tail(text, QUOTE).text for text in texts).strip()
+
+    cause = Finding(
+        mechanism=near[0],
+        kind=kind,
+        summary_quote=quote(SUMMARY),
+        segment_quote=quote(SEGMENT, PREVIOUS),
+        explanation=str(entry.get("explanation", "")),
+        continuation_quote=quote("C"),
+        lines=lines,
+    )
+    return cause, unknown
+
+
+QUOTE = 400  # characters of a quoted line
+_LABEL = re.compile(r"(?<![\w.])([A-Za-z])(\d+(?:\.\d+)?)(?![\w.]*\d)")
+_RANGE = re.compile(r"(?<![\w.])([A-Za-z])(?:(\d+)\.)?(\d+)\s*(?:-|–|to)\s*(?:[A-Za-z](?:\d+\.)?)?(\d+)(?![\w.])")
+MOST = 40  # lines of one range after its first
+
+
+def resolve_citations(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels of the lines that citations refer to, and the citations that refer to none.
+
+    A citation may be a label, a range of labels, or words copied from a line.
+
+    >>> lines = {"S1": "a", "S2": "b", "S3": "c", "N2": "the token is x"}
+    >>> resolve_citations(["S1", "n2", "lines S2-S3", "S9", "the token"], lines)
+    (('S1', 'N2', 'S2', 'S3'), ('S9',))
+    """
+    texts = [str(one) for one in citations] if isinstance(citations, list | tuple) else [str(citations)]
+    labels: dict[str, None] = {}
+    unknown = []
+    for text in texts:
+        named = [label for label in _labels(text) if label in lines] or list(_lines_with(text, lines))
+        labels.update(dict.fromkeys(named))
+        if not named and text.strip():
+            unknown.append(text)
+    return tuple(labels), tuple(unknown)
+
+
+def _labels(text: str) -> Iterable[str]:
+    for letter, part, first, last in _RANGE.findall(text):
+        numbers = range(int(first), min(int(last), int(first) + MOST) + 1)
+        yield from (f"{letter.upper()}{part + '.' if part else ''}{number}" for number in numbers)
+    for letter, number in _LABEL.findall(text):
+        yield f"{letter.upper()}{number}"
+
+
+def _lines_with(text: str, lines: Mapping[str, str]) -> Iterable[str]:
+    """The first line with these words, regardless of white space; a single word is not a quote."""
+    words = " ".join(re.sub(r"^[A-Z]\d+(?:\.\d+)?\|", "", text).strip(" \"'“”").split())
+    if " " in words:
+        yield from [label for label, line in lines.items() if words in " ".join(line.split())][:1]
+
+
+def occurs(quote: str, text: str) -> bool:
+    """Word for word, regardless of white space."""
+    return " ".join(quote.split()) in " ".join(text.split())
+
 
 GROUPING = """\
 Below are diagnoses of compactions that did harm, one JSON object a line, each with the boundary it is about.
@@ -74,7 +314,7 @@ def revision_schema(title: str, cites: str) -> dict[str, Any]:
     return object_schema({"rules": list_schema(rule), "first": TEXT, "update": TEXT}, title=title)
 
 
-SCHEMA = revision_schema("revision", "boundaries")
+REVISION_SCHEMA = revision_schema("revision", "boundaries")
 
 
 async def revise(
@@ -105,7 +345,7 @@ async def revise(
             reason = f"the answer lacks {error}" if isinstance(error, KeyError) else str(error)
             raise Weak(reason, (completed, clauses, IN_PLACE)) from None
 
-    answer = await ask(optimizer, prompt, SCHEMA, check, before)
+    answer = await ask(optimizer, prompt, REVISION_SCHEMA, check, before)
     objections = (*(f"grouping: {reason}" for reason in grouping_answer.objections), *answer.objections)
     if answer.value is None:
         return Candidate(name, None, (), objections)

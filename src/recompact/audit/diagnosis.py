@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.adaptation.clause_reasons import clause_lines
-from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import (
     FACTS,
     SEGMENT,
@@ -30,8 +28,8 @@ from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.lock import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.pair import findings_by_boundary
-from recompact.adaptation.result import clause_json, section_changes
-from recompact.adaptation.revision import revise
+from recompact.adaptation.result import clause_json, clause_lines, section_changes
+from recompact.adaptation.revision import Diagnosis, diagnose, revise
 from recompact.audit.findings import ShownCall
 from recompact.audit.scoring import Assessment, RankedCompaction
 from recompact.engine.assembly import open_clients

@@ -10,7 +10,7 @@ from recompact.errors import RecompactError
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Decoding, ToolSpec, Usage
 from recompact.values.context import Context
-from recompact.values.key import key
+from recompact.values.reading import key
 from recompact.values.template import Template
 from recompact.values.tokens import TokenCounter
 

@@ -28,9 +28,8 @@ from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
-from recompact.values.key import key
+from recompact.values.reading import key, lines_of
 from recompact.values.texts import command_line
-from recompact.values.toml import lines_of
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]

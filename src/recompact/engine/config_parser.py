@@ -22,8 +22,7 @@ from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable
-from recompact.values.reading import read_small
-from recompact.values.toml import Place, lines_of
+from recompact.values.reading import Place, lines_of, read_small
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

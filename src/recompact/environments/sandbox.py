@@ -23,7 +23,7 @@ from typing import Literal
 from recompact.environments.system_calls import system_call_filter
 from recompact.environments.trees import Tree, TreeLimits, TreeRefused, TreeTooLarge
 from recompact.errors import InputError
-from recompact.values.key import key
+from recompact.values.reading import key
 
 _log = logging.getLogger(__name__)
 

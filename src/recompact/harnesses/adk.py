@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recompact.harnesses.exporting import Export, format_text, one_prompt, python_export
-from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing import PromptConstants
+from recompact.harnesses.registry import Harness
 from recompact.values.template import Template
 
 EARLIER = "its first entry, where that sums up what came before it"

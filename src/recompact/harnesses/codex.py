@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 
 from recompact.harnesses.exporting import Export, ExportFile, one_prompt, origin, toml_text
-from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing import PromptFile
+from recompact.harnesses.registry import Harness
 from recompact.harnesses.transcripts.codex import READER
 from recompact.values.reading import read_small
 from recompact.values.template import Template

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recompact.harnesses.exporting import Export, format_text, one_prompt, python_export
-from recompact.harnesses.harness import Harness
 from recompact.harnesses.langchain import TRIM
+from recompact.harnesses.registry import Harness
 from recompact.values.template import Template
 
 EARLIER = "a human message that holds a <summary> of older messages"

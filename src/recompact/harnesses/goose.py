@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from recompact.harnesses.exporting import Export, ExportFile, jinja_text, one_prompt
-from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing import PromptFile
+from recompact.harnesses.registry import Harness
 from recompact.values.template import Template
 
 EARLIER = "a message that sums up what came before it"

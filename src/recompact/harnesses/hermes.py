@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recompact.harnesses.exporting import Export, ExportFile, both_prompts, origin, python_module
-from recompact.harnesses.harness import Harness
+from recompact.harnesses.registry import Harness
 from recompact.harnesses.transcripts.hermes import READER
 from recompact.values.template import Template
 

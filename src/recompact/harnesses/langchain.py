@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recompact.harnesses.exporting import Export, Prompt, format_text, one_prompt, python_export
-from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing import PromptConstants
+from recompact.harnesses.registry import Harness
 from recompact.values.template import Template
 
 EARLIER = 'a message that begins with "Here is a summary of the conversation to date:"'

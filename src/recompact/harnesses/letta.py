@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recompact.harnesses.exporting import Export, ExportFile, json_text, one_prompt
-from recompact.harnesses.harness import Harness
+from recompact.harnesses.registry import Harness
 from recompact.values.template import Template
 
 EARLIER = "a summary at its beginning"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from recompact.harnesses.exporting import FILL, RENDER, Export, ExportFile, both_prompts, javascript_module
-from recompact.harnesses.harness import Harness
+from recompact.harnesses.registry import Harness
 from recompact.harnesses.transcripts.pi import OPENCLAW
 from recompact.values.template import Template
 

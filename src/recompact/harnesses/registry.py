@@ -1,16 +1,35 @@
-"""All harnesses by name. Another takes one file and one row here, or an entry point; nothing else knows its name."""
+"""What is known about a harness, and all of them by name.
+
+Another takes one file and one row here, or an entry point; nothing else knows its name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.errors import InputError
 from recompact.harnesses.exporting import BUDGET, Export, write_export
-from recompact.harnesses.harness import Harness
+from recompact.harnesses.importing import PromptConstants, PromptFile
 from recompact.harnesses.transcripts.reader import Reader
 from recompact.harnesses.transcripts.registry import READERS
 from recompact.registry import Registry
 from recompact.values.template import Template
+
+
+@dataclass(frozen=True)
+class Harness:
+    """One harness. `export` takes a template and the tokens that a summary may have; `prompts` says where the prompt in
+    force is found: in a constant of its Python package, or in one of the user's files. `reader` is for a harness that
+    is installed from elsewhere; those of the built-in ones are in `transcripts/`, which knows further formats."""
+
+    name: str
+    title: str
+    export: Callable[[Template, int], Export]
+    prompts: PromptConstants | PromptFile | None = None
+    reader: Reader | None = None
+
 
 HARNESSES = Registry(
     "harness",

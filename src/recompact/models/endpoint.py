@@ -13,7 +13,7 @@ from annotated_types import Gt
 
 from recompact.errors import InputError
 from recompact.models.secrets import names_variable
-from recompact.values.key import key
+from recompact.values.reading import key
 
 Seconds = Annotated[float, Gt(0)]
 

@@ -16,7 +16,6 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from recompact.simulation.clauses import write_clause, write_name, write_order
 from recompact.simulation.judgement import (
     MECHANISMS,
     block,
@@ -30,6 +29,9 @@ from recompact.simulation.judgement import (
     suspects,
     take_up,
     with_clauses,
+    write_clause,
+    write_name,
+    write_order,
 )
 from recompact.simulation.optimizer_baselines import analyse, compare, reflect, rewrite, shorten
 from recompact.simulation.parameters import KINDS, Judgement, Kind, world_of

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from recompact.simulation.clauses import kind_meant, write_clause, write_name, write_order
 from recompact.simulation.guidance import orders_in, read_guidance
 from recompact.simulation.judgement import (
     MECHANISMS,
@@ -24,6 +23,7 @@ from recompact.simulation.judgement import (
     block,
     entries_in,
     goal,
+    kind_meant,
     kind_of,
     length,
     mention,
@@ -31,6 +31,9 @@ from recompact.simulation.judgement import (
     suspects,
     take_up,
     with_clauses,
+    write_clause,
+    write_name,
+    write_order,
 )
 from recompact.simulation.notes import Event, events_in, read_notes
 from recompact.simulation.parameters import KINDS, Judgement, Kind

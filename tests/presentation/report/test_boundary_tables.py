@@ -5,7 +5,7 @@ from __future__ import annotations
 from figures_support import Drawn, found
 
 from recompact.presentation.report.content.overview import counts_table
-from recompact.presentation.report.figures.heatmaps import _caption, panels
+from recompact.presentation.report.figures.boundaries import _caption, panels
 
 LOST, RESCUED = (1.0, 5, 0.0, 5), (0.0, 5, 1.0, 20)
 

@@ -16,8 +16,8 @@ from figures_support import HOSTILE, arm, arms, found, swept
 from recompact.errors import InputError
 from recompact.evaluation.breakdown import by_model
 from recompact.evaluation.summary import evaluation
+from recompact.presentation.report.figures.boundaries import panels
 from recompact.presentation.report.figures.drawing import NAME, Figure, looks, png, save, short_label, svg
-from recompact.presentation.report.figures.heatmaps import panels
 from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt
 
-from recompact.values.key import key
+from recompact.values.reading import key
 
 Placement = Literal["spread", "pack"]
 """On the node with the fewest hosts, or on the one with the most that still has room."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from recompact.adaptation.diagnosis import Diagnosis
 from recompact.adaptation.evidence import citable_lines
+from recompact.adaptation.revision import Diagnosis
 from recompact.attribution.bisection.cause import read_causes
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.engine.store.adaptations import read_adaptations

@@ -18,8 +18,7 @@ from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots.mask import VOLATILE
 from recompact.environments.trees import tree_excess
-from recompact.suites.workspace.check import judge
-from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of
+from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of, judge
 from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from recompact.environments.protocol import NoSandbox, Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
-from recompact.suites.workspace.check import FolderTask
 from recompact.suites.workspace.environment import WorkspaceEnvironment
-from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, TaskFolder, folders_below
+from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, FolderTask, TaskFolder, folders_below
 
 _HARNESS = Path(__file__).resolve().parents[2]
 

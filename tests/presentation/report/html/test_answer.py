@@ -29,7 +29,7 @@ from recompact.presentation.report.content.answer import (
     metric_verdict,
     reverse,
 )
-from recompact.presentation.report.content.next_steps import next_steps
+from recompact.presentation.report.content.lead import next_steps
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 GOOD, FAIR, BAD = ["111"] * 30, ["111"] * 27 + ["000"] * 3, ["111"] * 10 + ["000"] * 20

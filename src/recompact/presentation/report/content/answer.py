@@ -56,6 +56,14 @@ class Claim:
     numbers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class NextStep:
+    """One thing to do, and the command for it where there is one."""
+
+    text: str
+    command: str = ""
+
+
 # --- two arms
 
 

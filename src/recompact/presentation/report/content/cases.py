@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from recompact.adaptation.diagnosis import Diagnosis
+from recompact.adaptation.revision import Diagnosis
 from recompact.attribution.bisection.bisect import PHASE as BISECTION, bisection_unit
 from recompact.attribution.bisection.cause import Cause, read_causes
 from recompact.attribution.bisection.pieces import Intervention

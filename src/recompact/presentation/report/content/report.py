@@ -18,9 +18,8 @@ from recompact.evaluation.breakdown import Breakdown, across_models
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
 from recompact.evaluation.summary import Evaluation
-from recompact.presentation.report.content.answer import Claim, adapted_arms
-from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead
-from recompact.presentation.report.content.next_steps import NextStep, next_steps
+from recompact.presentation.report.content.answer import Claim, NextStep, adapted_arms
+from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead, next_steps
 from recompact.presentation.report.content.runs import (
     EvaluationReport,
     Provenance,

@@ -34,6 +34,7 @@ from recompact.evaluation.summary import (
 from recompact.presentation.report.content.answer import (
     ArmContrast,
     Harm,
+    NextStep,
     arm_contrast,
     arm_contrasts,
     compacting_arms,
@@ -41,7 +42,6 @@ from recompact.presentation.report.content.answer import (
     rule_of,
 )
 from recompact.presentation.report.content.cases import Case, worst_cases
-from recompact.presentation.report.content.next_steps import NextStep
 from recompact.presentation.report.content.overview import Timeline, boundary_table, counts_table, timeline
 from recompact.values.tables import Table
 from recompact.values.template import Template

@@ -9,11 +9,9 @@ from recompact.attribution.judgement import Verification
 from recompact.evaluation.breakdown import Breakdown, by_budget, swept_arms
 from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
-from recompact.presentation.report.figures.breakdowns import breakdown_figure
+from recompact.presentation.report.figures.arms import arms_figure, breakdown_figure, figure_estimates, tokens_figure
+from recompact.presentation.report.figures.boundaries import PAIRS, heatmap_figure, sensitivity_figures
 from recompact.presentation.report.figures.drawing import Figure, available, require_matplotlib
-from recompact.presentation.report.figures.evaluations import arms_figure, figure_estimates, tokens_figure
-from recompact.presentation.report.figures.heatmaps import heatmap_figure
-from recompact.presentation.report.figures.sensitivity import PAIRS, sensitivity_figures
 
 
 @dataclass(frozen=True)
