@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -78,7 +78,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
         world.asked[kind] = [question.unit for question in questions.values()]
         world.useful[kind] = useful
         given: Mapping[str, Any] = world.feedback if kind == "feedback" else world.analyses
-        return {name: given[name].to_json() for name in questions}
+        return {name: asdict(given[name]) for name in questions}
 
     async def rewrite(optimizer: Any, name: str, assignment: Assignment, chosen: Sequence[str]) -> Candidate:
         world.assignments[name] = assignment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from random import Random
 from typing import Any
 
@@ -37,6 +38,7 @@ from recompact.simulation.optimizer import SimulatedOptimizer
 from recompact.simulation.optimizer_baselines import compare, rewrite as simulated_rewriting, shorten
 from recompact.simulation.parameters import Judgement
 from recompact.suites.pocket import PocketSuite
+from recompact.values.candidate import read_record
 from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.context import Turn
 from recompact.values.template import default_template, headings, placeholders
@@ -195,11 +197,11 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
     assert analysis.remove == (Spare("pages", "less"),)
     assert [len(request.messages) for request in model.requests] == [2, 4, 2, 2]  # later redraws begin afresh
     assert len({request.messages[-1].content for request in model.requests}) == 4
-    assert ["nothing to keep" in analysis.objections[0], "lacks 'how'" in analysis.objections[1]] == [True, True]
-    assert Analysis.from_json(json.loads(json.dumps(analysis.to_json()))) == analysis
+    assert ["nothing to keep" in analysis.refused[0], "lacks 'how'" in analysis.refused[1]] == [True, True]
+    assert read_record(Analysis, json.loads(json.dumps(asdict(analysis)))) == analysis
     refused = asyncio.run(analyse(Optimizer(Scripted(*["no"] * 4)), made))
-    assert (refused.remove, refused.keep, len(refused.objections)) == ((), (), 2)
-    assert refused.objections[-1] == SAME
+    assert (refused.remove, refused.keep, len(refused.refused)) == ((), (), 2)
+    assert refused.refused[-1] == SAME
     misquoted = {"remove": [], "keep": [{"kind": "goal", "quote": "never said", "reason": "r"}]}
     (needed,) = asyncio.run(analyse(Optimizer(Scripted(json.dumps(misquoted))), made)).keep
     assert (needed.kind, needed.quote) == ("goal", "")  # it loses its quote and stands
@@ -270,7 +272,7 @@ def test_simulated_shortening_weakens_what_was_not_needed() -> None:
 def test_feedback_of_the_simulated_optimizer_passes_its_own_check(compacted: Trajectory) -> None:
     pair: RunPair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
     feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), pair))
-    assert feedback.objections == ()
+    assert feedback.refused == ()
     assert feedback.remedies
     assert feedback.reduced()["findings"]
     assert "quote" not in json.dumps(feedback.reduced())

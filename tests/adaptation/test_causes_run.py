@@ -17,7 +17,7 @@ from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.values.candidate import ORIGINAL, Fit, Selection
+from recompact.values.candidate import ORIGINAL, Fit, Selection, read_record
 
 CHOSEN, MORE = 4, 4
 
@@ -86,4 +86,4 @@ def test_a_verdict_is_only_as_sure_as_its_interval(gain: tuple[float, float, flo
     winner = ORIGINAL if verdict == "worse" else "causes-1"
     selection = Selection(fits, winner, ("a",), "tested causes", gain=gain)
     assert selection.verdict == verdict
-    assert Selection.from_json(selection.to_json()) == selection
+    assert read_record(Selection, selection.to_json()) == selection

@@ -17,7 +17,7 @@ from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Episode, Episodes, Task
-from recompact.values.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
+from recompact.values.candidate import ORIGINAL, Candidate, Clause, Fit, Selection, read_record
 from recompact.values.template import default_template
 
 ORIGINAL_TEMPLATE = default_template()
@@ -86,7 +86,7 @@ def test_a_run_that_stays_broken_is_left_out_for_all_and_reported(collected: Pat
     assert [fit.broken for fit in selection.fits] == [1, 1]
     assert selection.excluded == (f"{first}, run 0",)
     assert numbers_in(selection.statement)[-1] == "1"
-    assert Selection.from_json(selection.to_json()) == selection
+    assert read_record(Selection, selection.to_json()) == selection
     assert second in selection.tasks
     mended, _ = _again(path)
     assert mended.excluded == ()  # the next command tries them again

@@ -194,5 +194,5 @@ def test_without_matplotlib_it_says_what_to_install(home: Path) -> None:
     )
     assert everything_else.returncode == 0, everything_else.stderr
     hidden = "import sys; sys.modules['matplotlib'] = None"
-    asked = f"{hidden}; from recompact.presentation.report.figures import figure; print(figure.available())"
+    asked = f"{hidden}; from recompact.presentation.report.figures import drawing; print(drawing.available())"
     assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout == "False\n"

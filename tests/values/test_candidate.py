@@ -19,6 +19,7 @@ from recompact.values.candidate import (
     MissingKind,
     Proposal,
     Selection,
+    read_record,
 )
 from recompact.values.template import Template
 
@@ -101,13 +102,13 @@ def test_kinds_that_are_missing_stand_in_their_order() -> None:
     kinds = (MissingKind("path", "2 paths", "Files", 2, 0, 2), MissingKind("date", "1 date", "", 1, 0, 1))
     counts = EvidenceCounts("compaction", 2, 2, missing=kinds)
     assert "2 paths (at 2; Files), 1 date (at 1; " in counts.statement
-    assert EvidenceCounts.from_json(json.loads(json.dumps(counts.to_json()))) == counts
+    assert read_record(EvidenceCounts, json.loads(json.dumps(counts.to_json()))) == counts
 
 
 def test_evidence_of_an_older_run_knows_nothing_of_kinds() -> None:
     data = EvidenceCounts("task", 2, 1, failed=1).to_json()
     del data["missing"]
-    assert EvidenceCounts.from_json(data) == EvidenceCounts("task", 2, 1, failed=1)
+    assert read_record(EvidenceCounts, data) == EvidenceCounts("task", 2, 1, failed=1)
 
 
 def test_a_method_may_propose_its_candidates_alone() -> None:
@@ -167,6 +168,6 @@ def test_where_the_original_has_no_runs_the_reason_is_said() -> None:
 def test_a_selection_comes_back_as_it_was() -> None:
     selection = Selection(FITS, "c", ("t", "u"), "paper", ("t, run 0",))
     data = json.loads(json.dumps(selection.to_json()))
-    assert Selection.from_json(data) == selection
+    assert read_record(Selection, data) == selection
     older = {key: data[key] for key in ("fits", "winner", "tasks")}
-    assert Selection.from_json(older) == Selection(FITS, "c", ("t", "u"))
+    assert read_record(Selection, older) == Selection(FITS, "c", ("t", "u"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
@@ -27,7 +27,7 @@ from recompact.adaptation.acon_evidence import (
     read_list,
     run_pair,
 )
-from recompact.adaptation.lock import PARTS, broken_rules, instances_in, lost_placeholders, unusable
+from recompact.adaptation.lock import PARTS, instances_in, lost_placeholders, problems_of, unusable
 from recompact.adaptation.method import (
     Episode,
     Method,
@@ -46,7 +46,7 @@ from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.template import Template
 
 FROM_FEEDBACK = """\
@@ -136,7 +136,7 @@ async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Se
 
 def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
     if given.locked:
-        return (*unusable(revised), *broken_rules(given.template, revised, given.instances))
+        return problems_of(given.template, revised, given.instances)
     lost = [problem for part in PARTS for problem in lost_placeholders(part, given.template, revised)]
     return (*unusable(revised), *lost)
 
@@ -291,19 +291,19 @@ def _successes(inputs: MethodInputs, phase: str, under: str) -> dict[str, Compac
 async def _feedback(inputs: MethodInputs, pairs: Mapping[str, RunPair]) -> dict[str, Feedback]:
     def question(task: str, pair: RunPair) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
-            return (await give_feedback(optimizer, pair)).to_json()
+            return asdict(await give_feedback(optimizer, pair))
 
         return Question(f"feedback/{task}", answer)
 
     questions = {task: question(task, pair) for task, pair in pairs.items()}
     entries = await answers(inputs, "feedback", "feedback", questions, useful=lambda entry: bool(entry["remedies"]))
-    return {task: Feedback.from_json(entry) for task, entry in entries.items()}
+    return {task: read_record(Feedback, entry) for task, entry in entries.items()}
 
 
 async def _analyses(inputs: MethodInputs, texts: Mapping[str, CompactionText], under: str) -> dict[str, Analysis]:
     def question(name: str, text: CompactionText) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
-            return (await analyse(optimizer, text)).to_json()
+            return asdict(await analyse(optimizer, text))
 
         return Question(f"analyse/{under}/{name}", answer)
 
@@ -311,7 +311,7 @@ async def _analyses(inputs: MethodInputs, texts: Mapping[str, CompactionText], u
     entries = await answers(
         inputs, "analyse", "analysis", questions, useful=lambda entry: bool(entry["remove"] or entry["keep"])
     )
-    return {name: Analysis.from_json(entry) for name, entry in entries.items()}
+    return {name: read_record(Analysis, entry) for name, entry in entries.items()}
 
 
 def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:

@@ -6,7 +6,7 @@ or chance. An analysis of a compaction says what its summary could do without an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -176,10 +176,10 @@ class Feedback:
 
     task: str
     divergence: str = ""
-    lapses: tuple[Lapse, ...] = ()
+    findings: tuple[Lapse, ...] = ()
     remedies: tuple[str, ...] = ()
     mechanism: str = ""
-    objections: tuple[str, ...] = ()  # why answers were refused
+    refused: tuple[str, ...] = ()  # why answers were
     timeline: tuple[str, ...] = ()
     wasted: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
@@ -189,20 +189,8 @@ class Feedback:
 
     def reduced(self) -> dict[str, Any]:
         """What a candidate is made from: remedies, waste, and what was missing, changed or wrong."""
-        lapses = [{"category": x.category, "kind": x.kind, "explanation": x.explanation} for x in self.lapses]
+        lapses = [{"category": x.category, "kind": x.kind, "explanation": x.explanation} for x in self.findings]
         return {"task": self.task, "findings": lapses, "wasted": list(self.wasted), "remedies": list(self.remedies)}
-
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        named = {"findings": data.pop("lapses"), "refused": data.pop("objections")}
-        return {**data, **named}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Feedback:
-        fields: dict[str, Any] = {key: data[key] for key in data.keys() - {"findings", "refused"}}
-        fields |= {key: tuple(data[key]) for key in ("remedies", "timeline", "wasted", "missed")}
-        lapses = tuple(Lapse(**lapse) for lapse in data["findings"])
-        return Feedback(**fields, lapses=lapses, objections=tuple(data["refused"]))
 
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
@@ -228,7 +216,7 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
 
     answer = await ask(optimizer, prompt, FEEDBACK_SCHEMA, check)
     feedback: Feedback = answer.value or Feedback(pair.task)
-    return replace(feedback, objections=answer.objections, cuts=pair.cuts, left_out=pair.left_out)
+    return replace(feedback, refused=answer.objections, cuts=pair.cuts, left_out=pair.left_out)
 
 
 def _texts(value: Any, name: str) -> tuple[str, ...]:
@@ -313,20 +301,11 @@ class Analysis:
     length: int  # of the summary, in characters
     remove: tuple[Spare, ...] = ()
     keep: tuple[Needed, ...] = ()
-    objections: tuple[str, ...] = ()  # why drafts were redrawn
+    refused: tuple[str, ...] = ()  # why drafts were redrawn
 
     def reduced(self) -> dict[str, Any]:
         keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
         return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
-
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        return {**{key: data[key] for key in ("name", "length", "remove", "keep")}, "refused": list(self.objections)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Analysis:
-        remove, keep = tuple(Spare(**one) for one in data["remove"]), tuple(Needed(**one) for one in data["keep"])
-        return Analysis(data["name"], data["length"], remove, keep, tuple(data["refused"]))
 
 
 @dataclass(frozen=True)
@@ -336,8 +315,6 @@ class CompactionText:
     name: str
     summary: str
     text: str
-    cuts: int = 0
-    left_out: int = 0
 
 
 def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[CompactionText, ...]:
@@ -354,8 +331,7 @@ def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCou
         blocks.append(block("segment", segment.text))
         blocks.append(block("summary", summary))
         blocks.append(block("what-came-next", following.text))
-        whole = Excerpt("\n".join(blocks)).counting(previous, segment, following)
-        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, whole.text, whole.cuts, whole.left_out))
+        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, "\n".join(blocks)))
     return tuple(texts)
 
 
@@ -371,7 +347,7 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
 
     answer = await ask(optimizer, ANALYSIS.format(evidence=compaction.text), ANALYSIS_SCHEMA, check)
     analysis: Analysis = answer.value or Analysis(compaction.name, len(compaction.summary))
-    return replace(analysis, objections=answer.objections)
+    return replace(analysis, refused=answer.objections)
 
 
 def _read_needed(entry: Any, summary: str) -> Needed:

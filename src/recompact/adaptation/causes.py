@@ -21,7 +21,7 @@ from annotated_types import Ge
 from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds, word_clauses
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.facts import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
-from recompact.adaptation.lock import broken_rules, instances_in, unusable
+from recompact.adaptation.lock import instances_in, locked_candidate
 from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import KINDS, Kind, kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
@@ -352,10 +352,7 @@ def _candidate(
 ) -> Candidate:
     """The template with the clauses, unless that breaks a rule that the original keeps."""
     revised = with_clauses(template, [(kind, clause.text) for kind, clause in clauses])
-    broken = (*unusable(revised), *broken_rules(original, revised, instances))
-    if broken:
-        return Candidate(name, None, (), broken)
-    return Candidate(name, revised, tuple(clause for _, clause in clauses))
+    return locked_candidate(name, original, revised, [clause for _, clause in clauses], instances)
 
 
 def reasons(store: Store) -> Mapping[str, Sequence[Reason]]:

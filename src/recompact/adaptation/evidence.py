@@ -81,19 +81,14 @@ def gather(
 
     `tasks` are the texts of the tasks, by the units that collected them.
     """
-    return tuple(
-        _gather_evidence(store, view, tasks.get(view.id.unit, ""), scope, budget, count) for view in choose(store)
-    )
-
-
-def _gather_evidence(
-    store: Store, view: BoundaryView, task: str, scope: Scope, budget: int, count: TokenCounter
-) -> EvidenceText:
-    rest: tuple[Turn, ...] = ()
-    if not any(continuation.row.arm == "POST" for continuation in view.continuations):
-        # Chaining reads the POST draw off the trajectory, which went on from the summary.
-        rest = read_trajectory(store, view.id.unit).turns[view.boundary.step :]
-    return describe_boundary(view, task, scope, budget, count, rest)
+    texts = []
+    for view in choose(store):
+        rest: tuple[Turn, ...] = ()
+        if not any(continuation.row.arm == "POST" for continuation in view.continuations):
+            # Chaining reads the POST draw off the trajectory, which went on from the summary.
+            rest = read_trajectory(store, view.id.unit).turns[view.boundary.step :]
+        texts.append(describe_boundary(view, tasks.get(view.id.unit, ""), scope, budget, count, rest))
+    return tuple(texts)
 
 
 def describe_boundary(

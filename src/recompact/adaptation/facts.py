@@ -14,7 +14,7 @@ from math import ceil
 from typing import cast
 
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
-from recompact.adaptation.lock import broken_rules, instances_in, unusable
+from recompact.adaptation.lock import instances_in, locked_candidate
 from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import AGAIN, KINDS, Kind, MissingFacts, missing_facts, number_of_facts
 from recompact.adaptation.placement import leaves, with_lines
@@ -237,12 +237,7 @@ def candidates_from(
             for kind, text in chosen
         )
         revised = with_clauses(template, chosen)
-        broken = (*unusable(revised), *broken_rules(template, revised, instances))
-        candidates.append(
-            Candidate(f"{name}-{number}", None, (), broken)
-            if broken
-            else Candidate(f"{name}-{number}", revised, clauses)
-        )
+        candidates.append(locked_candidate(f"{name}-{number}", template, revised, clauses, instances))
     return tuple(candidates)
 
 

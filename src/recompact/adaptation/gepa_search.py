@@ -15,7 +15,7 @@ from typing import Any, Literal
 from recompact.adaptation.evidence import shared_prefix
 from recompact.adaptation.excerpts import LONG, block, head_and_tail, in_segments
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
-from recompact.adaptation.lock import broken_rules, instances_in, unusable
+from recompact.adaptation.lock import instances_in, problems_of
 from recompact.adaptation.method import Episode, Method, MethodInputs
 from recompact.adaptation.optimizer import ask
 from recompact.adaptation.revision import whole_part
@@ -28,7 +28,7 @@ from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
-from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.chat import canonical
 from recompact.values.progress import Progress
 from recompact.values.template import Template
@@ -133,10 +133,6 @@ class Reflection:
     parts: Mapping[str, str] | None
     refused: tuple[str, ...] = ()
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Reflection:
-        return Reflection(data["tasks"], data["parts"], tuple(data["refused"]))
-
 
 @dataclass(frozen=True)
 class Run:
@@ -237,7 +233,7 @@ class Search:
         if name not in inputs.records.finished(REFLECTION):
             unit = self._reflection_unit(name, current, runs)
             await inputs.complete(PHASE, REFLECTION, [unit], progress=_Within(inputs.progress, counted=False))
-        return Reflection.from_json(inputs.records.result(name))
+        return read_record(Reflection, inputs.records.result(name))
 
     def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
         inputs = self.inputs
@@ -253,7 +249,7 @@ class Search:
             revised = self._template({COMPONENT: _tag_parts(parts)})
             if join_parts(revised) == current:
                 raise ValueError("nothing was changed")
-            if broken := (*unusable(revised), *broken_rules(inputs.template, revised, instances)):
+            if broken := problems_of(inputs.template, revised, instances):
                 raise ValueError("; ".join(broken[:5]))
             return parts
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from recompact.values.candidate import Candidate, Clause
 from recompact.values.template import Section, Template, fill, lint, placeholders
 
 _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zà-öø-ÿ"
@@ -155,6 +156,20 @@ def broken_rules(original: Template, revised: Template, instances: frozenset[str
 def unusable(revised: Template) -> tuple[str, ...]:
     """What makes any template unusable, locked or not."""
     return tuple(str(finding) for finding in lint(revised) if finding.level == "error")
+
+
+def problems_of(original: Template, revised: Template, instances: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """All that keeps a revision from being a candidate under the lock."""
+    return (*unusable(revised), *broken_rules(original, revised, instances))
+
+
+def locked_candidate(
+    name: str, original: Template, revised: Template, clauses: Sequence[Clause], instances: frozenset[str]
+) -> Candidate:
+    """A revision with its clauses, or what is wrong with it."""
+    if problems := problems_of(original, revised, instances):
+        return Candidate(name, None, (), problems)
+    return Candidate(name, revised, tuple(clauses))
 
 
 def _structure(part: str, original: Template, revised: Template) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, EvidenceText
 from recompact.adaptation.excerpts import head_and_tail
-from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.lock import problems_of
 from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.values.candidate import Candidate, Clause
@@ -340,7 +340,7 @@ async def revise(
             return _rewritten(value, original, clauses, instances), clauses, ""
         except (ValueError, KeyError) as error:
             completed = with_clauses_in_place(original, clauses)
-            if _broken(completed, original, instances):
+            if problems_of(original, completed, instances):
                 raise
             reason = f"the answer lacks {error}" if isinstance(error, KeyError) else str(error)
             raise Weak(reason, (completed, clauses, IN_PLACE)) from None
@@ -358,16 +358,12 @@ def _rewritten(value: Any, original: Template, clauses: Sequence[Clause], instan
     revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
     if revised == original:
         raise ValueError("nothing was changed")
-    if broken := _broken(revised, original, instances):
+    if broken := problems_of(original, revised, instances):
         raise ValueError("; ".join(broken[:5]))
     text = " ".join(f"{revised.first} {revised.update}".split())
     if not any(" ".join(clause.text.split()) in text for clause in clauses):
         raise ValueError("no clause of rules stands in first or update: put each in its place, in the same words")
     return revised
-
-
-def _broken(revised: Template, original: Template, instances: frozenset[str]) -> tuple[str, ...]:
-    return (*unusable(revised), *broken_rules(original, revised, instances))
 
 
 def whole_part(value: Any, name: str) -> str:

@@ -19,7 +19,6 @@ from recompact.adaptation.result import RESULT, write_result
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.records import settings_of
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.progress import watch
 from recompact.cli.running import (
     dry_run_option,
     ending_early,
@@ -30,8 +29,9 @@ from recompact.cli.running import (
     report_unfinished,
     skip_option,
     this_command,
+    with_study,
 )
-from recompact.engine.assembly import check_identity, open_study
+from recompact.engine.assembly import check_identity
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.execution.scheduler import UnfinishedUnit
@@ -109,8 +109,13 @@ def command(
         if chosen.needs_effects and allocation is None:
             _say_verification(store, loaded)
         with ending_early(path, again):
-            work = _adapt(loaded, store, chosen, cast("Stage", until), allocation, skip, quiet=as_json)
-            result, unfinished = finish(work)
+
+            async def work(study: Study) -> tuple[Study, Adaptation]:
+                return study, await adapt(study, cast("Stage", until), allocation)
+
+            result, unfinished = finish(
+                with_study(loaded, store, "adapt", work, quiet=as_json, method=chosen, skip=skip)
+            )
         written = None
         if result and until == "select" and not result[1].unusable:
             study, adaptation = result
@@ -121,20 +126,6 @@ def command(
         sys.exit(1)
     if result and result[1].unusable:
         sys.exit(2)
-
-
-async def _adapt(
-    config: Config,
-    store: Store,
-    method: Method,
-    until: Stage,
-    allocation: str | None,
-    skip: tuple[str, ...],
-    quiet: bool,
-) -> tuple[Study, Adaptation]:
-    async with open_study(config, store, method=method, skip=skip) as study:
-        with watch(study, "adapt", quiet=quiet) as shown:
-            return study, await adapt(shown, until, allocation)
 
 
 def _say_verification(store: Store, config: Config) -> None:

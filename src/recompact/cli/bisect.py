@@ -12,12 +12,9 @@ from recompact.attribution.bisection.bisect import Allowance, Bisection, allowed
 from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.records import boundary_named, outcomes_in
-from recompact.cli.console import json_option, print_json, run_option, say
-from recompact.cli.progress import watch
-from recompact.cli.running import ending_early, finish, report_unfinished, this_command
+from recompact.cli.console import directory_option, json_option, print_json, run_option, say
+from recompact.cli.running import ending_early, finish, report_unfinished, this_command, with_study
 from recompact.cli.verify import locate_run
-from recompact.engine.assembly import open_study
-from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
@@ -32,7 +29,7 @@ LINES = 12  # of a piece that are shown
 @click.argument("run", metavar="RUN|CONFIG")
 @click.argument("id", required=False)
 @run_option("the config's file name, where a CONFIG is given", "name")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@directory_option
 @click.option("--draws", type=click.IntRange(min=4), help="The most continuations that one search may use.")
 @click.option(
     "--share",
@@ -73,7 +70,10 @@ def command(
         return
     again = this_command()
     with open_run(path) as store, ending_early(path, again):
-        bisection, unfinished = finish(_bisect(config, store, wanted, share, most, as_json))
+        work = with_study(
+            config, store, "bisect", lambda study: bisect(study, wanted, share=share, most=most), quiet=as_json
+        )
+        bisection, unfinished = finish(work)
     if bisection is not None:
         _report(bisection, path, full, as_json)
     report_unfinished(unfinished, "continuation", again, retry=False)
@@ -98,14 +98,6 @@ def _chosen_boundaries(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
             f" {command_line('verify', store.path)}"
         )
     return (named,)
-
-
-async def _bisect(
-    config: Config, store: Store, wanted: tuple[BoundaryId, ...], share: float, most: int | None, quiet: bool
-) -> Bisection:
-    async with open_study(config, store) as study:
-        with watch(study, "bisect", quiet=quiet) as shown:
-            return await bisect(shown, wanted, share=share, most=most)
 
 
 def _print_forecast(allowed: Allowance, as_json: bool) -> None:

@@ -242,7 +242,7 @@ def _describe_part(template: Template, part: str) -> dict[str, Any]:
 
 
 def _finding(finding: Defect) -> dict[str, str]:
-    return {"level": finding.level, "file": finding.file, "message": finding.message, "fix": finding.fix}
+    return {name: getattr(finding, name) for name in ("level", "file", "message", "fix")}
 
 
 def _part_diff(part: PartDiff) -> dict[str, Any]:

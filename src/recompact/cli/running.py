@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from typing import Any
 import click
 
 from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.progress import watch
 from recompact.cli.stopping import Result, announcing_stop, end_stopped
+from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.engine.forecast import Amount, Forecast, add_usage, forecast_table, price_of
 from recompact.engine.store.failed_compactions import FailedCompactions
 from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside
 from recompact.values.tables import Format, Table
 from recompact.values.texts import command_line, quantity
@@ -74,6 +77,22 @@ def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Unfi
         return asyncio.run(announcing_stop(work)), ()
     except Unfinished as unfinished:
         return None, unfinished.units
+
+
+async def with_study(
+    config: Config,
+    store: Store,
+    title: str,
+    work: Callable[[Study], Awaitable[Result]],
+    *,
+    quiet: bool,
+    floor: int = 0,
+    **opened: Any,
+) -> Result:
+    """What `work` makes of the study of a run, with its progress shown; `opened` is for `open_study`."""
+    async with open_study(config, store, **opened) as study:
+        with watch(study, title, quiet=quiet, floor=floor) as shown:
+            return await work(shown)
 
 
 def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:

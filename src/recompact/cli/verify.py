@@ -21,7 +21,6 @@ from recompact.attribution.uniform import Uniform
 from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
 from recompact.attribution.verify import verify
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.progress import watch
 from recompact.cli.running import (
     dry_run_option,
     ending_early,
@@ -31,13 +30,14 @@ from recompact.cli.running import (
     report_unfinished,
     skip_option,
     this_command,
+    with_study,
 )
-from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.runs import config_of, find_run, is_simulated, open_run
 from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.errors import InputError
 from recompact.evaluation.reproduction.forecast import forecast_verification
 from recompact.presentation.report.content.overview import brief_boundary_table
@@ -149,26 +149,27 @@ _Broken = dict[str, Mapping["BoundaryId", str]]
 async def _verify(
     config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
 ) -> _Broken:
-    async with open_study(config, store, skip=skip) as study:
-        (work,) = forecast_verification(config, store).works
-        floor = work.done + work.expected.units
-        with watch(study, "verify", quiet=quiet, floor=floor) as shown:
-            retained, broken = [each.id for each in (await verify(shown, partial=partial)).retained], {}
-            if confirm := further["confirm"]:
-                drawn = await make_further_draws(shown, "confirm", Uniform(confirm), retained)
-                broken["confirm"] = drawn.left_out
-            if resample := further["resample"]:
-                drawn = await make_further_draws(shown, "resample", PostOnly(resample), retained)
-                broken["resample"] = drawn.left_out
-            return broken
+    async def work(study: Study) -> _Broken:
+        retained, broken = [each.id for each in (await verify(study, partial=partial)).retained], {}
+        if confirm := further["confirm"]:
+            drawn = await make_further_draws(study, "confirm", Uniform(confirm), retained)
+            broken["confirm"] = drawn.left_out
+        if resample := further["resample"]:
+            drawn = await make_further_draws(study, "resample", PostOnly(resample), retained)
+            broken["resample"] = drawn.left_out
+        return broken
+
+    (expected,) = forecast_verification(config, store).works
+    floor = expected.done + expected.expected.units
+    return await with_study(config, store, "verify", work, quiet=quiet, floor=floor, skip=skip)
 
 
 async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
-    allocation = without_chaining(allocation_of(store, config.verify))
-    async with open_study(config, store) as study:
-        with watch(study, "control", quiet=quiet) as shown:
-            drawn = await make_further_draws(shown, "control", allocation, outcomes_in(store).outcomes)
+    allocation, known = without_chaining(allocation_of(store, config.verify)), outcomes_in(store).outcomes
+    drawn = await with_study(
+        config, store, "control", lambda study: make_further_draws(study, "control", allocation, known), quiet=quiet
+    )
     return {"control": drawn.left_out}
 
 

@@ -16,13 +16,13 @@ from random import Random
 from typing import Any
 
 from recompact.simulation.knowledge import OPENING, Knowledge, knowledge_of, written_down
+from recompact.simulation.model import SimulatedModel
 from recompact.simulation.notes import SPECS, argument_key
-from recompact.simulation.parameters import ABILITIES, Traits, world_of
+from recompact.simulation.parameters import ABILITIES, Traits
 from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall, checks, find_reopened
-from recompact.simulation.usage import count, input_tokens
 from recompact.suites.pocket import BY_NAME, Family, Owner, Plan, parse
 from recompact.suites.pocket.spec import PAGE_SIZE_MAX
-from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.values.chat import Message, ToolCall, assistant
 
 BY_SUMMARY = "I go by the summary: there is no further condition."
 READ_AS = "I read the task in my own way ({name})."
@@ -65,21 +65,13 @@ def ability(task: str, owner: Owner, family: str, traits: Traits) -> Ability:
     return Ability(way if beyond else "", unsteadiness, neglects)
 
 
-class SimulatedAgent:
-    """A `ChatModel` that plays the agent in pocket. Its randomness comes from the request's seed alone."""
+class SimulatedAgent(SimulatedModel):
+    """Plays the agent in pocket."""
 
-    name = "sim-agent"
-    simulated = True
+    name, part = "sim-agent", "traits"
 
-    def __init__(self, traits: Traits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
-        self._traits = traits or world_of(edition, world).traits
-
-    async def reply(self, request: Request) -> Reply:
-        rng = Random(f"agent/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
-        message = act(request.messages, rng, self._traits)
-        text = message.content + "".join(c.arguments for c in message.calls)
-        usage = Usage(input_tokens(request), count(text) + 8 * len(message.calls), 0, 0, 1)
-        return Reply(message, usage, model=self.name)
+    def answer(self, messages: tuple[Message, ...], rng: Random) -> Message:
+        return act(messages, rng, self.behaviour)
 
 
 @dataclass(frozen=True)

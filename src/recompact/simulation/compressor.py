@@ -29,6 +29,7 @@ from recompact.simulation.layout import (
     fit,
     render,
 )
+from recompact.simulation.model import SimulatedModel, block
 from recompact.simulation.notes import (
     RELATIONS,
     SPECS,
@@ -45,10 +46,9 @@ from recompact.simulation.notes import (
     write_result,
     write_signature,
 )
-from recompact.simulation.parameters import ABILITIES, Habits, Kind, world_of
-from recompact.simulation.usage import count, input_tokens
+from recompact.simulation.parameters import ABILITIES, Habits, Kind
 from recompact.suites.pocket import LOGINS, read_task_message
-from recompact.values.chat import Message, Reply, Request, Usage, assistant
+from recompact.values.chat import Message, assistant
 
 
 def chance(kind: Kind, guidance: Guidance, habits: Habits, carried: bool = False, awkwardness: float = 1.0) -> float:
@@ -96,19 +96,13 @@ class _Attention:
         return relapse > 0 and self.rng.random() < relapse**share
 
 
-class SimulatedCompressor:
-    """A `ChatModel` that plays the compressor. Its randomness comes from the request's seed alone."""
+class SimulatedCompressor(SimulatedModel):
+    """Plays the compressor."""
 
-    name = "sim-compressor"
-    simulated = True
+    name, part = "sim-compressor", "habits"
 
-    def __init__(self, habits: Habits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
-        self._habits = habits or world_of(edition, world).habits
-
-    async def reply(self, request: Request) -> Reply:
-        rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
-        text = summarize(request.messages, rng, self._habits)
-        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
+    def answer(self, messages: tuple[Message, ...], rng: Random) -> Message:
+        return assistant(summarize(messages, rng, self.behaviour))
 
 
 @dataclass(frozen=True)
@@ -159,25 +153,20 @@ def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
     prompt = next((m for m in reversed(users) if m not in complaints), messages[-1])
     text = prompt.content
     own_messages = messages[: messages.index(prompt)]
-    events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
-    previous = _last_summary(own_messages) or _block(text, "previous-summary")
+    events = events_in(block(text, "conversation") or text) or events_of(own_messages)
+    previous = _last_summary(own_messages) or block(text, "previous-summary")
     guidance = read_guidance(text)
     wanted = habits.room - habits.brevity * max(0, guidance.brevity - 1)
     limit = min(wanted, guidance.limit or wanted)
     for complaint in complaints:
         stated = re.search(r"limit is (\d+)", complaint.content)
         limit = min(limit, int(0.8 * int(stated[1]))) if stated else limit
-    task = _block(text, "task") or _task_in(_block(text, "prefix")) or _task_of(own_messages)
+    task = block(text, "task") or _task_in(block(text, "prefix")) or _task_of(own_messages)
     return _Source(guidance, task, events, read_notes(previous), previous, limit)
 
 
-def _block(text: str, tag: str) -> str:
-    match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return match[1] if match else ""
-
-
 def _last_summary(messages: Sequence[Message]) -> str:
-    summaries = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    summaries = [block(m.content, "summary") for m in messages if "<summary>" in m.content]
     return summaries[-1] if summaries else ""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from recompact.simulation.agent import claims
 from recompact.simulation.guidance import kinds_in, orders_in
+from recompact.simulation.model import block
 from recompact.simulation.notes import SPECS, Event, Notes, conditions_in, events_in, read_notes
 from recompact.simulation.parameters import KINDS, Judgement, Kind
 from recompact.values.template import Section, parse_sections, render_sections
@@ -347,11 +348,6 @@ def with_clauses(part: str, rules: Sequence[Mapping[str, Any]]) -> str:
         guidance = f"- {rule['clause']}\n{section.guidance}"
         sections[at] = Section(section.heading, section.level, section.title, guidance)
     return render_sections(tuple(sections))
-
-
-def block(text: str, tag: str) -> str:
-    match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return match[1] if match else ""
 
 
 def length(text: str) -> int:

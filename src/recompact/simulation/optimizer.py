@@ -18,7 +18,6 @@ from typing import Any
 
 from recompact.simulation.judgement import (
     MECHANISMS,
-    block,
     cited_kinds,
     entries_in,
     kind_of,
@@ -33,29 +32,21 @@ from recompact.simulation.judgement import (
     write_name,
     write_order,
 )
+from recompact.simulation.model import SimulatedModel, block
 from recompact.simulation.optimizer_baselines import analyse, compare, reflect, rewrite, shorten
-from recompact.simulation.parameters import KINDS, Judgement, Kind, world_of
-from recompact.simulation.usage import count, input_tokens
-from recompact.values.chat import Reply, Request, Usage, assistant
+from recompact.simulation.parameters import KINDS, Judgement, Kind
+from recompact.values.chat import Message, assistant
 
 
-class SimulatedOptimizer:
-    """A `ChatModel` that plays the optimizer. Its randomness comes from the request's seed alone."""
+class SimulatedOptimizer(SimulatedModel):
+    """Plays the optimizer."""
 
-    name = "sim-optimizer"
-    simulated = True
+    name, part = "sim-optimizer", "judgement"
 
-    def __init__(
-        self, judgement: Judgement | None = None, *, edition: int | None = None, world: int | None = None
-    ) -> None:
-        self._judgement = judgement or world_of(edition, world).judgement
-
-    async def reply(self, request: Request) -> Reply:
-        rng = Random(f"optimizer/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
-        prompt = "\n".join(m.content for m in request.messages)
-        answer = _answer_to(prompt)(prompt, rng, self._judgement)
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=1)
-        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
+    def answer(self, messages: tuple[Message, ...], rng: Random) -> Message:
+        prompt = "\n".join(message.content for message in messages)
+        answer = _answer_to(prompt)(prompt, rng, self.behaviour)
+        return assistant(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=1))
 
 
 def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any] | str]:

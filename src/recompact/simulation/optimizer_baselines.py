@@ -20,7 +20,6 @@ from recompact.simulation.judgement import (
     MECHANISMS,
     SECTIONS,
     Suspect,
-    block,
     entries_in,
     goal,
     kind_meant,
@@ -35,6 +34,7 @@ from recompact.simulation.judgement import (
     write_name,
     write_order,
 )
+from recompact.simulation.model import block, blocks_in
 from recompact.simulation.notes import Event, events_in, read_notes
 from recompact.simulation.parameters import KINDS, Judgement, Kind
 from recompact.values.template import Section, parse_sections, render_sections
@@ -60,12 +60,9 @@ BRIEFER = (
 
 def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """Feedback on two runs of a task: what any summary lost, ranked by what the run with compaction did in excess."""
-    whole, compacted = _text_in_tag(prompt, "without-compaction"), _text_in_tag(prompt, "with-compaction")
-    segments, summaries = _numbered_texts(compacted, "segment"), _numbered_texts(compacted, "summary")
-    task = _text_in_tag(prompt, "task")
-    lost: list[Suspect] = []
-    for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
-        lost += suspects(segment, previous, summary, task, judgement.reads_previous)
+    tags = ("without-compaction", "with-compaction", "task")
+    whole, compacted, task = (block(prompt, tag, " [^>]*") for tag in tags)
+    segments, lost = _losses(compacted, task, judgement)
     straight = [event for event in events_in(whole) if not event.error]
     winding = [event for segment in segments for event in events_in(segment) if not event.error]
     excess = Counter(map(_call_of, winding)) - Counter(map(_call_of, straight))
@@ -209,13 +206,13 @@ def _demands(line: str, kind: Kind) -> bool:
     return clause is not None and kind_meant(clause[1]) == kind and read_guidance(clause[1]).demands[kind] == 2
 
 
-def _text_in_tag(text: str, tag: str) -> str:
-    match = re.search(rf"<{tag} [^>]*>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return match[1] if match else ""
-
-
-def _numbered_texts(text: str, tag: str) -> list[str]:
-    return re.findall(rf'<{tag} number="\d+">\n(.*?)\n</{tag}>', text, re.DOTALL)
+def _losses(run: str, task: str, judgement: Judgement) -> tuple[list[str], list[Suspect]]:
+    """The segments of a run with compaction, and what any of its summaries lost."""
+    segments, summaries = (blocks_in(run, tag, r' number="\d+"') for tag in ("segment", "summary"))
+    lost: list[Suspect] = []
+    for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
+        lost += suspects(segment, previous, summary, task, judgement.reads_previous)
+    return segments, lost
 
 
 _RUN = re.compile(r'## Task\n(.*?)\n+## Run\n<run success="(yes|no)">\n(.*?)\n</run>', re.DOTALL)
@@ -253,11 +250,7 @@ def _is_new(rule: dict[str, Any], text: str) -> bool:
 
 def _rank_losses(task: str, success: str, run: str, rng: Random, judgement: Judgement, size: int) -> list[Suspect]:
     """What the summaries of a run lost, ranked by what was done again in it and by whether it failed."""
-    segments = re.findall(r'<segment number="\d+">\n(.*?)\n</segment>', run, re.DOTALL)
-    summaries = re.findall(r'<summary number="\d+">\n(.*?)\n</summary>', run, re.DOTALL)
-    lost: list[Suspect] = []
-    for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
-        lost += suspects(segment, previous, summary, task, judgement.reads_previous)
+    segments, lost = _losses(run, task, judgement)
     events = [event for segment in segments for event in events_in(segment) if not event.error]
     calls = Counter((event.app, event.api, event.arguments) for event in events)
     redone: Counter[Kind] = Counter()

@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from recompact.errors import InputError
 from recompact.values.template import Template
 from recompact.values.texts import quantity
+
+Value = TypeVar("Value")
+
+
+def read_record(kind: type[Value], data: Any) -> Value:
+    """A value from the record that `asdict` made of it."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python(data)
+
 
 ORIGINAL = "original"
 """The name of the template that candidates are measured against."""
@@ -146,11 +156,6 @@ class EvidenceCounts:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> EvidenceCounts:
-        missing = tuple(MissingKind(**kind) for kind in data.get("missing", ()))
-        return EvidenceCounts(**{**data, "missing": missing})
-
 
 def _was(number: int) -> str:
     return "was" if number == 1 else "were"
@@ -263,14 +268,3 @@ class Selection:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Selection:
-        return Selection(
-            tuple(Fit(**fit) for fit in data["fits"]),
-            data["winner"],
-            tuple(data["tasks"]),
-            data.get("rule", "paper"),
-            tuple(data.get("excluded", ())),
-            tuple(data["gain"]) if data.get("gain") else None,
-        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.engine.store.store import Store
-from recompact.values.candidate import Candidate, EvidenceCounts, Reason, Selection
+from recompact.values.candidate import Candidate, EvidenceCounts, Reason, Selection, read_record
 from recompact.values.template import Template
 
 
@@ -80,7 +80,7 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
         original = templates.get(data["original"])
         frame = original.frame if original else ""
         candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
-        selection = Selection.from_json(data["selection"]) if data["selection"] else None
+        selection = read_record(Selection, data["selection"]) if data["selection"] else None
         counts = data.get("evidence")
         record = AdaptationRecord(
             data["method"],
@@ -89,7 +89,7 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
             candidates,
             selection,
             {place: tuple(Reason(*each) for each in found) for place, found in data["reasons"].items()},
-            EvidenceCounts.from_json(counts) if counts else None,
+            read_record(EvidenceCounts, counts) if counts else None,
             data.get("statement", ""),
             original,
         )
