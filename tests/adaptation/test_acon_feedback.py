@@ -241,7 +241,7 @@ def test_feedback_comes_back_from_json_as_it_was() -> None:
 
 
 def test_a_candidate_sees_findings_waste_and_remedies_without_quotes() -> None:
-    assert given(answer())[0].reduced() == {
+    assert given(answer())[0].lesson() == {
         "task": "t1",
         "findings": [{"category": "missing fact", "kind": "tokens", "explanation": "Lost."}],
         "wasted": ["twice the same"],

@@ -275,7 +275,7 @@ def test_an_analysis_that_names_nothing_is_refused_and_its_reduced_form_has_no_q
     assert (empty.name, empty.length, empty.remove, empty.keep) == ("t#1", 19, (), ())
     assert len(empty.refused) == 1
     full = analysed({"remove": [{"kind": "p", "how": "h"}], "keep": [{"kind": "k", "quote": "tok-9", "reason": "r"}]})
-    assert full.reduced() == {
+    assert full.lesson() == {
         "compaction": "t#1",
         "remove": [{"kind": "p", "how": "h"}],
         "keep": [{"kind": "k", "reason": "r"}],

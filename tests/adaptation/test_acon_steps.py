@@ -130,7 +130,7 @@ def test_ut_runs_every_task_without_compaction_and_keeps_no_snapshots(monkeypatc
         EvidenceCounts("task", 2, 1, failed=1, cut=1, left_out=10),
     )
     assignment = world.assignments["acon-ut-1"]
-    assert assignment.entries == {"a": BOTH["a"].reduced()}
+    assert assignment.entries == {"a": BOTH["a"].lesson()}
     assert not assignment.locked
     assert assignment.instances == {"tok-9042"}
     assert world.chosen["acon-ut-1"] == ("a",)
@@ -207,7 +207,7 @@ def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proposal.evidence == EvidenceCounts("task", 2, 1, failed=1, cut=1, left_out=10)
     assignment = world.assignments["acon-utco-1"]
     assert assignment.template == BETTER
-    assert assignment.entries == {name: analysis.reduced() for name, analysis in ANALYSES.items()}
+    assert assignment.entries == {name: analysis.lesson() for name, analysis in ANALYSES.items()}
     assert "200" in numbers_in(assignment.introduction)
     assert assignment.aim == SHORTER
 

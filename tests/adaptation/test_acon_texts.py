@@ -274,5 +274,5 @@ def test_feedback_of_the_simulated_optimizer_passes_its_own_check(compacted: Tra
     feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), pair))
     assert feedback.refused == ()
     assert feedback.remedies
-    assert feedback.reduced()["findings"]
-    assert "quote" not in json.dumps(feedback.reduced())
+    assert feedback.lesson()["findings"]
+    assert "quote" not in json.dumps(feedback.lesson())

@@ -16,7 +16,7 @@ from recompact.engine.rollout import Agent
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.simulation.agent import SMALL_PAGE, SimulatedAgent, ability, act
-from recompact.simulation.knowledge import knowledge_of, written_down
+from recompact.simulation.knowledge import knowledge_of, write_notes
 from recompact.simulation.notes import argument_key, events_of
 from recompact.simulation.parameters import Traits
 from recompact.suites.pocket import BY_NAME, Owner, play, read_task_message
@@ -121,7 +121,7 @@ def steps_with(summary: str, traits: Traits) -> tuple[int, bool]:
 def _record(trajectory: Trajectory) -> list[str]:
     knowledge, _, _ = knowledge_of(trajectory.context.messages)
     passwords = ", ".join(f"{app} {word}" for app, word in knowledge.passwords.items())
-    return [written_down(knowledge), f"- Passwords: {passwords}"]
+    return [write_notes(knowledge), f"- Passwords: {passwords}"]
 
 
 def test_orders_in_a_summary_cost_steps_and_do_damage() -> None:

@@ -202,7 +202,7 @@ async def _ut(
     if not pairs:
         return _nothing(method, contrasted.statement)
     entries = await _feedback(inputs, pairs)
-    usable = {task: entry.reduced() for task, entry in entries.items() if entry.remedies}
+    usable = {task: entry.lesson() for task, entry in entries.items() if entry.remedies}
     counts = EvidenceCounts(
         about="task",
         pieces=len(entries),
@@ -231,7 +231,7 @@ async def _co(inputs: MethodInputs, phase: str, samples: int) -> Proposal:
         )
         return _nothing("acon-utco", statement)
     analyses = await _analyses(inputs, texts, under)
-    usable = {name: analysis.reduced() for name, analysis in analyses.items() if analysis.remove or analysis.keep}
+    usable = {name: analysis.lesson() for name, analysis in analyses.items() if analysis.remove or analysis.keep}
     if not usable:
         statement = "The optimizer gave no usable analysis of any compaction."
         return replace(_nothing("acon-utco", statement), unusable=True)

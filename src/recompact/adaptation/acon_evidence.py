@@ -187,7 +187,7 @@ class Feedback:
     cuts: int = 0  # in the evidence
     left_out: int = 0
 
-    def reduced(self) -> dict[str, Any]:
+    def lesson(self) -> dict[str, Any]:
         """What a candidate is made from: remedies, waste, and what was missing, changed or wrong."""
         lapses = [{"category": x.category, "kind": x.kind, "explanation": x.explanation} for x in self.findings]
         return {"task": self.task, "findings": lapses, "wasted": list(self.wasted), "remedies": list(self.remedies)}
@@ -303,7 +303,7 @@ class Analysis:
     keep: tuple[Needed, ...] = ()
     refused: tuple[str, ...] = ()  # why drafts were redrawn
 
-    def reduced(self) -> dict[str, Any]:
+    def lesson(self) -> dict[str, Any]:
         keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
         return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
 

@@ -195,7 +195,7 @@ async def word_clauses(
 ) -> dict[Kind, str]:
     """A clause for each kind that the optimizer found words for."""
     questions = {
-        kind: Question(f"word/{method}/{kind}", _asking(describe(inputs.records, kind, own), instances))
+        kind: Question(f"word/{method}/{kind}", _clause_question(describe(inputs.records, kind, own), instances))
         for kind, own in causes.items()
     }
     worded = await answers(inputs, "word", f"{method} clause", questions, useful=bool, failed=lambda answer: False)
@@ -218,7 +218,7 @@ def describe(store: Store, kind: Kind, causes: Sequence[Cause]) -> str:
     return PROMPT.format(kind=NOUNS[kind][1], causes="\n".join(shown))
 
 
-def _asking(prompt: str, instances: frozenset[str]) -> Any:
+def _clause_question(prompt: str, instances: frozenset[str]) -> Any:
     async def answer(optimizer: Optimizer) -> str:
         return (
             await ask(optimizer, prompt, SCHEMA, lambda value: check_clause(value["clause"], instances))

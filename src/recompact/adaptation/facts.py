@@ -233,7 +233,7 @@ def candidates_from(
             (cast(Kind, each.kind), clause_of(cast(Kind, each.kind), each.contradicted, form)) for each in kinds[:size]
         ]
         clauses = tuple(
-            Clause(text, section_of(kind, template.first), tuple(sorted(_lacking(lacks, kind))))
+            Clause(text, section_of(kind, template.first), tuple(sorted(_boundaries_without(lacks, kind))))
             for kind, text in chosen
         )
         revised = with_clauses(template, chosen)
@@ -251,7 +251,7 @@ def sizes(kinds: int, most: int) -> tuple[int, ...]:
     return tuple(ceil(kinds * n / number) for n in range(1, number + 1))
 
 
-def _lacking(lacks: Sequence[MissingFacts], kind: Kind) -> list[str]:
+def _boundaries_without(lacks: Sequence[MissingFacts], kind: Kind) -> list[str]:
     return [str(lack.id) for lack in lacks if lack.missing.get(kind)]
 
 

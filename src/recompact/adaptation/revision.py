@@ -337,7 +337,7 @@ async def revise(
         if not clauses:
             raise ValueError("rules is empty: list every clause that you added with the boundaries it answers")
         try:
-            return _rewritten(value, original, clauses, instances), clauses, ""
+            return _read_draft(value, original, clauses, instances), clauses, ""
         except (ValueError, KeyError) as error:
             completed = with_clauses_in_place(original, clauses)
             if problems_of(original, completed, instances):
@@ -353,7 +353,7 @@ async def revise(
     return Candidate(name, template, clauses, (*objections, note) if note else objections)
 
 
-def _rewritten(value: Any, original: Template, clauses: Sequence[Clause], instances: frozenset[str]) -> Template:
+def _read_draft(value: Any, original: Template, clauses: Sequence[Clause], instances: frozenset[str]) -> Template:
     """The template as the optimizer wrote it; raises ValueError where it broke a rule, or left all its clauses out."""
     revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
     if revised == original:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from recompact.simulation.knowledge import OPENING, Knowledge, knowledge_of, written_down
+from recompact.simulation.knowledge import OPENING, Knowledge, knowledge_of, write_notes
 from recompact.simulation.model import SimulatedModel
 from recompact.simulation.notes import SPECS, argument_key
 from recompact.simulation.parameters import ABILITIES, Traits
@@ -182,7 +182,7 @@ def _add_notes(thought: str, mind: _Mind) -> str:
     """The thought, with notes of what is known where the history is being cut off and the agent minds that."""
     if not mind.knowledge.cut_off or mind.rng.random() < mind.ability.neglect:
         return thought
-    return f"{thought}\n{written_down(mind.knowledge)}"
+    return f"{thought}\n{write_notes(mind.knowledge)}"
 
 
 def _slip(need: Need, mind: _Mind) -> str:

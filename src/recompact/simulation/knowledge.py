@@ -120,7 +120,7 @@ def knowledge_of(messages: tuple[Message, ...]) -> tuple[Knowledge, Owner | None
     return knowledge, owner, task
 
 
-def written_down(knowledge: Knowledge) -> str:
+def write_notes(knowledge: Knowledge) -> str:
     """Notes of all that is known, in a form that can be read back."""
     lines = [NOTES, *(f"- {app} token: {token}" for app, token in knowledge.tokens.items())]
     lines += [f"- {write_signature(SPECS[name])}" for name in sorted(knowledge.signatures) if name in SPECS]

@@ -120,7 +120,7 @@ def _continuations(prompt: str, arm: str) -> list[Continuation]:
     """The continuations of an arm, as far as they are shown."""
     pattern = rf'<continuation [^>]*arm="{arm}"[^>]*>\n(.*?)\n</continuation>'
     texts = [strip_labels(text) for text in re.findall(pattern, prompt, re.DOTALL)]
-    return [(_redone(text), "the task was not done" in text) for text in texts]
+    return [(_count_redone(text), "the task was not done" in text) for text in texts]
 
 
 def _contrast(pre: Sequence[Continuation], post: Sequence[Continuation]) -> tuple[dict[Kind, float], float]:
@@ -144,7 +144,7 @@ def _lines(prompt: str, segment_quote: str, summary_quote: str) -> list[str]:
     return [*labels, *([again[1]] if again else [])]
 
 
-def _redone(continuation: str) -> Counter[Kind]:
+def _count_redone(continuation: str) -> Counter[Kind]:
     """What a continuation did although it had been done before, by kind."""
     again: Counter[Kind] = Counter()
     for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", continuation, re.MULTILINE):

@@ -76,7 +76,7 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     if not remedies or rng.random() < judgement.steers_agent:
         remedies.append(write_order(rng))
     return {
-        "divergence": _parting(straight, winding),
+        "divergence": _first_difference(straight, winding),
         "findings": [
             {
                 "category": CATEGORIES[MECHANISMS[kind]],
@@ -87,7 +87,7 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
             for kind, segment_quote, summary_quote in ranking
         ],
         "remedies": remedies,
-        "timeline": [_parting(straight, winding), f"{sum(excess.values())} calls more than the other run."],
+        "timeline": [_first_difference(straight, winding), f"{sum(excess.values())} calls more than the other run."],
         "wasted": [f"{name} was called again." for name, _ in sorted(excess)[:3]],
         "missed": [],
         "mechanism": f"It made {sum(excess.values())} calls that the other run did not make.",
@@ -99,7 +99,7 @@ def _call_of(event: Event) -> tuple[str, str]:
     return event.name, event.arguments
 
 
-def _parting(straight: Sequence[Event], winding: Sequence[Event]) -> str:
+def _first_difference(straight: Sequence[Event], winding: Sequence[Event]) -> str:
     """Where two runs begin to differ."""
     for number, (one, other) in enumerate(zip(straight, winding, strict=False), 1):
         if _call_of(one) != _call_of(other):

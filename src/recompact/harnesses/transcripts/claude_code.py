@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
+from recompact.harnesses.transcripts.reader import (
+    Place,
+    Reader,
+    content_text,
+    items,
+    mapping,
+    number,
+    objects_in,
+    speaker,
+    text,
+)
 from recompact.values.session import (
     Call,
     CompactionEvent,
@@ -73,10 +83,7 @@ class _Session:
         self._response = self._model = ""
 
     def events(self, records: Iterable[Record]) -> Iterator[Event]:
-        for line, record in records:
-            if not isinstance(record, dict):
-                self._tally.broken += 1
-                continue
+        for line, record in objects_in(records, self._tally):
             kind = text(record.get("type"))
             if kind in ("user", "assistant", "system", "attachment"):
                 yield from self._main(line, kind, record)

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, mapping, number, text
+from recompact.harnesses.transcripts.reader import (
+    Place,
+    Reader,
+    arguments,
+    content_text,
+    mapping,
+    number,
+    objects_in,
+    text,
+)
 from recompact.values.session import Call, CompactionEvent, Event, Info, KeptFrom, KeptNothing, Passage, Result, Tally
 
 _PREFIXES = (
@@ -31,10 +40,7 @@ def recognises(sample: list[Any], path: Path) -> bool:
 
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
     started = cwd = ""
-    for line, record in records:
-        if not isinstance(record, dict):
-            tally.broken += 1
-            continue
+    for line, record in objects_in(records, tally):
         data = mapping(record.get("data"))
         # The user's own messages name a parent task as well, so that tells nothing.
         if record.get("agentId") or data.get("parentToolCallId") or text(data.get("source")).startswith("agent-"):

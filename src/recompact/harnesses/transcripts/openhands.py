@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, items, mapping, number, text
+from recompact.harnesses.transcripts.reader import (
+    Place,
+    Reader,
+    arguments,
+    content_text,
+    items,
+    mapping,
+    number,
+    objects_in,
+    text,
+)
 from recompact.values.session import Call, CompactionEvent, Event, KeptBut, Passage, Result, Tally
 from recompact.values.texts import word_set
 
@@ -23,10 +33,7 @@ def recognises(sample: list[Any], path: Path) -> bool:
 
 
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
-    for line, record in records:
-        if not isinstance(record, dict):
-            tally.broken += 1
-            continue
+    for line, record in objects_in(records, tally):
         key = text(record.get("id"))
         match text(record.get("kind")):
             case "ActionEvent":

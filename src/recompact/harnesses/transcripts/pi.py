@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
+from recompact.harnesses.transcripts.reader import (
+    Place,
+    Reader,
+    content_text,
+    items,
+    mapping,
+    number,
+    objects_in,
+    speaker,
+    text,
+)
 from recompact.values.session import (
     Call,
     CompactionEvent,
@@ -54,10 +64,7 @@ def recognises_openclaw(sample: list[Any], path: Path) -> bool:
 
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
     cwd = last = ""
-    for line, record in records:
-        if not isinstance(record, dict):
-            tally.broken += 1
-            continue
+    for line, record in objects_in(records, tally):
         kind = text(record.get("type"))
         if kind == "session":
             cwd = text(record.get("cwd"))

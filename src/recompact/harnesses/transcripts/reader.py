@@ -32,6 +32,15 @@ class Reader:
     next_file: Callable[[list[Any]], str] = lambda sample: ""  # the file beside it in which the session goes on
 
 
+def objects_in(records: Iterable[Record], tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records that are objects; others are counted as broken."""
+    for line, record in records:
+        if isinstance(record, dict):
+            yield line, record
+        else:
+            tally.broken += 1
+
+
 def speaker(words: str, marks: tuple[str, ...]) -> Role:
     """Who a message in the user's name is from: the harness, if it begins with one of its marks.
 

@@ -33,6 +33,7 @@ from recompact.presentation.report.document import (
     shorten_plain,
 )
 from recompact.values.outcome import BoundaryId, Outcome
+from recompact.values.stats import Estimate
 from recompact.values.tables import format_signed
 from recompact.values.texts import action_line, quantity
 from recompact.values.trajectory import Boundary, Trajectory
@@ -299,33 +300,21 @@ def _facts(verdict: Verdict) -> tuple[Fact, ...]:
     )
     if effect is None or verdict.effect is None:
         return place
-    h, b = effect.hazard_estimate, effect.burden_estimate
     fresh = ", fresh pairs" if verdict.confirmed else ""
-    return (
-        Fact(
-            "Success lost, H",
-            format_signed(effect.hazard, 2),
-            f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}{fresh}",
-        ),
-        Fact(
-            "Steps added, B",
-            format_signed(effect.burden, 1),
-            f"95 %: {format_signed(b.low, 1)} to {format_signed(b.high, 1)}{fresh}",
-        ),
+    facts = [
+        _estimate_fact("Success lost, H", effect.hazard_estimate, 2, fresh),
+        _estimate_fact("Steps added, B", effect.burden_estimate, 1, fresh),
         Fact("P(harmful)", f"{verdict.effect.p_harmful:.2f}", "without the fresh pairs" if fresh else ""),
         Fact("Draws", f"{effect.pre} PRE, {effect.post} POST", "fresh pairs" if fresh else ""),
-        *_of_prompt(verdict),
-        *place,
-    )
+    ]
+    if verdict.resampled:  # the hazard of the prompt, not of the one summary
+        facts.append(_estimate_fact("H of the prompt, with fresh summaries", verdict.resampled.hazard_estimate, 2))
+    return (*facts, *place)
 
 
-def _of_prompt(verdict: Verdict) -> tuple[Fact, ...]:
-    """The hazard with a fresh summary for each POST draw: that of the prompt, not of the one summary."""
-    if verdict.resampled is None:
-        return ()
-    h = verdict.resampled.hazard_estimate
-    ends = f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}"
-    return (Fact("H of the prompt, with fresh summaries", format_signed(h.value, 2), ends),)
+def _estimate_fact(label: str, estimate: Estimate, digits: int, note: str = "") -> Fact:
+    value, low, high = (format_signed(each, digits) for each in (estimate.value, estimate.low, estimate.high))
+    return Fact(label, value, f"95 %: {low} to {high}{note}")
 
 
 def _notes(view: BoundaryView) -> tuple[str, ...]:
@@ -384,10 +373,10 @@ def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
 
 def _pair_view(pair: DrawPair, limits: Limits) -> PairView:
     pre, post = (_continuation_view(side, pair.divergence, limits) if side else None for side in (pair.pre, pair.post))
-    return PairView(pre, post, _parting(pair))
+    return PairView(pre, post, _where_they_part(pair))
 
 
-def _parting(pair: DrawPair) -> str:
+def _where_they_part(pair: DrawPair) -> str:
     if pair.pre is None or pair.post is None:
         return "The other arm has no continuation for this draw: it was taken from the trajectory, or is still due."
     return "Both did the same." if pair.divergence is None else f"They part at step {pair.divergence + 1}."
