@@ -126,7 +126,7 @@ def test_a_module_is_found_without_a_declaration(installed: Callable[..., None])
         ("no_such_module:x", "tool 'no_such_module:x': no module 'no_such_module' can be imported"),
         ("os.path:nowhere", "tool 'os.path:nowhere': os.path has no 'nowhere'"),
         ("missing.py:x", "tool 'missing.py:x': there is no file"),
-        ("broken.py:x", "broken.py could not be loaded: ZeroDivisionError"),
+        ("broken.py:x", "broken.py could not be loaded: ZeroDivisionError: division by zero (broken.py:1)"),
         ("wrong.py:x", "wrong.py could not be loaded: SyntaxError"),
         ("fine.py:y", "tool 'fine.py:y': fine.py has no 'y'"),
     ],

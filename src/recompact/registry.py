@@ -10,6 +10,7 @@ import inspect
 import operator
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass, field
@@ -310,4 +311,9 @@ def _call(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 
 def _cause(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """What was raised and, outside this package and the libraries, on which line of which file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = str(Path(__file__).parent)
+    own = [f for f in frames if not f.filename.startswith((ours, "<")) and "site-packages" not in f.filename]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own and own[-1].filename.endswith(".py") else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -11,6 +11,7 @@ from workspace_support import write_task
 
 from recompact.agents import process
 from recompact.agents.defects import defects_of, find_program
+from recompact.agents.process import installation
 from recompact.agents.settings import AgentSettings
 from recompact.environments import shell
 
@@ -84,3 +85,12 @@ def test_an_agent_without_defects_has_none(tmp_path: Path) -> None:
     assert list(defects_of(AgentSettings(("{home}/run", "{task}")))) == []
     assert list(defects_of(AgentSettings(()), launched=True)) == []
     assert find_program("sh")[0] is not None
+
+
+def test_a_program_of_node_modules_sees_the_packages_beside_it(tmp_path: Path) -> None:
+    package, programs = tmp_path / "node_modules" / "agent" / "bin", tmp_path / "node_modules" / ".bin"
+    package.mkdir(parents=True)
+    programs.mkdir()
+    (package / "agent.js").write_text("#!/usr/bin/env node\n")
+    (programs / "agent").symlink_to("../agent/bin/agent.js")
+    assert tmp_path / "node_modules" in installation(str(programs / "agent"))

@@ -132,3 +132,9 @@ def test_what_codex_has_in_force_comes_back_to_the_byte(run: Run, tmp_path: Path
     code, _, err = run("prompts", "import", "--from", "codex", "--to", "fourth")
     assert code == 2
     assert "cannot be read" in err
+
+
+def test_an_agent_without_compaction_of_its_own_is_for_wrap(run: Run) -> None:
+    code, _, err = run("export", "mine", "--to", "mini-swe-agent")
+    assert code == 2
+    assert "recompact wrap --template mine CONFIG -- mini" in err

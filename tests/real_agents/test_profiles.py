@@ -41,7 +41,10 @@ async def test_the_harmful_boundary_is_found_and_no_other(
     write_notes(tmp_path / "tasks", "one", "two", "three")
     small = agent_config(tmp_path / "tasks")
     command = (str(program), *PROFILES[profile].command[1:]) if profile == "deepagents" else ()
-    agent = replace(small.agent, profile=profile, command=command, files={}, timeout=120.0, readable=(str(place),))
+    readable = (
+        () if "node_modules" in PROGRAMS[profile] else (str(place),)
+    )  # packages beside .bin are seen by themselves
+    agent = replace(small.agent, profile=profile, command=command, files={}, timeout=120.0, readable=readable)
     config = replace(small, agent=agent)
     trajectories = await collected(config, tmp_path / "one.db")
     assert [(each.ending, each.error) for each in trajectories] == [("finished", "")] * 3

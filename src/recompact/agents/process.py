@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -157,8 +158,7 @@ class AgentProcess:
 
     @property
     def last_line(self) -> str:
-        text = (self.complained or self.printed).decode(errors="replace").strip()
-        return text.splitlines()[-1][:300] if text else ""
+        return telling_line((self.complained or self.printed).decode(errors="replace"))
 
     def excess(self) -> str:
         """What it uses too much of, or nothing."""
@@ -209,6 +209,20 @@ class AgentProcess:
             if burst > _BURST:
                 burst = 0
                 await asyncio.sleep(_PAUSE)
+
+
+_COMPLAINT = re.compile(r"(?i)\b\w*(?:error|exception)\b\s*[:\[(]|\b(?:fatal|panicked|cannot find|not found)\b")
+
+
+def telling_line(text: str) -> str:
+    """The line of a program's last words that says what was wrong, or else the last one.
+
+    >>> telling_line("node:internal/x:1\\nError: Cannot find module 'y'\\n    at z (a.js:1)\\n\\nNode.js v20.20.2\\n")
+    "Error: Cannot find module 'y'"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    complaints = [line for line in lines if _COMPLAINT.search(line)]
+    return (complaints or lines or [""])[-1][:300]
 
 
 def _handle(pid: int) -> int | None:
@@ -329,7 +343,7 @@ def _policy(
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
-    own = [*_installation(program), *settings.readable]
+    own = [*installation(program), *settings.readable]
     places = [*interpreter_places(_PYTHON), *own]
     readable = [(etc / name, f"/etc/{name}") for name in settled]
     readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
@@ -345,11 +359,12 @@ def _policy(
     )
 
 
-def _installation(program: str) -> list[Path]:
-    """Where a program is and what is with it: the directory above `bin`, for it and for what it links to."""
+def installation(program: str) -> list[Path]:
+    """Where a program is and what is with it: the directory above `bin`, for it and for what it links to; all of
+    node_modules for one of its `.bin`, where its packages and perhaps its own Node are."""
     places = []
     for path in (Path(program), Path(program).resolve()):
-        place = path.parent.parent if path.parent.name == "bin" else path.parent
+        place = path.parent.parent if path.parent.name in ("bin", ".bin") else path.parent
         if not path.is_relative_to("/usr") and not path.is_relative_to("/bin"):
             covers = any(Path(mount).is_relative_to(place) for mount in (HOME, WORKSPACE, TEMPORARY))
             places.append(path if covers or is_private(place) else place)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import click
 
+from recompact.agents.profiles import PROFILES
 from recompact.cli.console import json_option, print_json, say
+from recompact.errors import InputError
 from recompact.harnesses.exporting import BUDGET, Export, install as put_in_place, write_export
 from recompact.harnesses.registry import HARNESSES, load_harness
 from recompact.values.template import resolve
+from recompact.values.texts import command_line
 
 
 @click.command(name="export")
@@ -38,6 +41,12 @@ def command(
         raise click.UsageError("--force is for --install: an export to a directory never replaces a file of yours.")
     if out is not None and install:
         raise click.UsageError("--out and --install both say where the files go: give one of them.")
+    if name in PROFILES and name not in HARNESSES.names():
+        program = PROFILES[name].command[0]
+        raise InputError(
+            f"{name} has no compaction of its own, so there is no prompt to replace. recompact wrap compacts in its"
+            f" place: {command_line('wrap', '--template', template, 'CONFIG', '--', program)} …"
+        )
     harness = load_harness(name, Path.cwd())
     export = harness.export(resolve(template, Path.cwd()), budget)
     earlier: list[tuple[Path, Path | None]] = []
