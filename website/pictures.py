@@ -138,11 +138,13 @@ def bisect() -> str:
     return terminal("bisect", f"recompact bisect one {id}", printed)
 
 
-def terminal(name: str, command: str, lines: Iterable[str]) -> str:
+def terminal(name: str, command: str, lines: Iterable[str], headings: bool = True) -> str:
+    """What a command printed, in a window; lines that are not indented are in bold if they are `headings`."""
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(Text(f"$ {command}", "bold"))
     for line in list(lines)[:LONGEST]:
-        style = "green" if line.lstrip().startswith(("Putting", "Taking")) else "bold" if line[:1].strip() else ""
+        bold = "bold" if headings and line[:1].strip() else ""
+        style = "green" if line.lstrip().startswith(("Putting", "Taking")) else bold
         console.print(Text(line[: 2 * WIDTH], style), soft_wrap=False)
     return console.export_svg(title="recompact", code_format=FRAME, unique_id=name)
 
@@ -165,7 +167,7 @@ class TutorialPicture:
 
 def audit(place: Path) -> str:
     printed = output_of(["audit", str(place / "sessions"), "--no-page"], place)
-    return terminal("audit", "recompact audit sessions", printed.splitlines())
+    return terminal("audit", "recompact audit sessions", printed.splitlines(), headings=False)
 
 
 def figure(name: str, run: str) -> Callable[[Path], str]:
