@@ -22,11 +22,13 @@ from recompact.audit.measures import (
 from recompact.audit.noise import built_in_names
 from recompact.values.call_effects import ASIDE, READING, CallEffect
 from recompact.values.literals import Literal, contains, covers, holds, literals
+from recompact.values.rules import rules_in, says
 from recompact.values.session import CompactionEvent
 from recompact.values.shell import join_path
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
+RULES = 50  # that are looked for
 COMMAND = 200  # characters of a command that a summary could be expected to carry
 RUNNING = frozenset({"test", "other", "vcs-change"})
 
@@ -156,6 +158,15 @@ def searchable(texts: Iterable[str]) -> list[str]:
     return ["\n".join(narrow), *wide]
 
 
+def lost_rules(dropped: Sequence[Text], kept: Sequence[Text], event: CompactionEvent) -> tuple[str, ...]:
+    """The rules that the user had stated in the dropped part and that neither the summary nor what was kept has."""
+    if event.summary is None:
+        return ()
+    shown = "\n".join((event.summary, event.restated, *(text.text for text in kept if text.role == "user")))
+    stated = dict.fromkeys(rule for text in dropped if text.role == "user" for rule in rules_in(text.text))
+    return tuple(rule for rule in list(stated)[:RULES] if not says(shown, rule))
+
+
 def _leads_to(literal: Literal, folder: str) -> bool:
     """Whether a path is this folder, or one that it lies in."""
     return literal.kind == "path" and f"{join_path('', folder)}/".startswith(f"{join_path('', literal.text)}/")
@@ -248,6 +259,7 @@ def settle(
         event.summary is not None,
         *pending.in_all,
         measured,
+        lost_rules(pending.dropped, pending.kept, event),
     )
 
 

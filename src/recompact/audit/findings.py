@@ -119,6 +119,7 @@ class AuditedCompaction:
     dropped_in_all: int  # calls of any kind
     kept_in_all: int
     measured: Mapping[str, int]  # by scheme: calls in its window that the measures count
+    lost_rules: tuple[str, ...] = ()  # that the user had stated, and that neither the summary nor what was kept has
 
     @property
     def coverage(self) -> float | None:

@@ -20,6 +20,7 @@ from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
 from recompact.attribution.verify import verify
+from recompact.attribution.violations import violations_added
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import (
     dry_run_option,
@@ -197,13 +198,14 @@ def _report(
     summary = {**_summary(known.outcomes, config), "simulated": is_simulated(store)}
     summary["skipped"] = list(store.metadata.skipped)
     summary["further"] = further_draws(store)
-    cache = cached_input(store)
+    cache, violations = cached_input(store), violations_added(store)
     if as_json:
         print_json(
             {
                 **summary,
                 "cached_input": cache.to_json(),
                 "statement": statement.to_json(),
+                "violations": violations.to_json() if violations else None,
                 "retained": [verdict.to_json() for verdict in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
                 "unfinished": [unit.to_json() for unit in unfinished],
@@ -216,6 +218,8 @@ def _report(
         if done:
             for sentence in statement.sentences():
                 say(sentence)
+            if violations:
+                say(violations.sentence)
             _print_summary(summary, store, cache)
         for id, reason in sorted(known.left_out.items()):
             say(f"left out: {id}: {reason}", err=True)

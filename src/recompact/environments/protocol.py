@@ -76,7 +76,8 @@ class Environment(Protocol):
         ...
 
     def score(self) -> Score:
-        """Judge the episode as it stands."""
+        """Judge the episode as it stands. `violations` among its details, a list of texts, are rules that were broken
+        on the way: a second outcome, which evaluations and verifications report. With them, set `judged_at_limit`."""
         ...
 
     def snapshot(self) -> bytes:

@@ -18,6 +18,7 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.evaluate import PHASE
 from recompact.values.chat import Usage
 from recompact.values.texts import quantity
+from recompact.values.trajectory import Score
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class TaskRun:
     groups: Mapping[str, str] = field(default_factory=dict)
     em: tuple[float, ...] | None = None
     f1: tuple[float, ...] | None = None
+    violations: int | None = None  # of rules, where the suite looks for them
     failed: FailedCompactions = NONE_FAILED
 
 
@@ -207,25 +209,33 @@ def _task_run(store: Store, row: TrajectoryRow, answers: Answers) -> TaskRun:
         groups=row.groups,
         em=answers.get("em"),
         f1=answers.get("f1"),
+        violations=int(answers["violations"][0]) if "violations" in answers else None,
         failed=failed_in_unit(store, row.unit) if row.incidents else NONE_FAILED,
     )
 
 
 def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
-    """`em` and `f1` by unit, from the details of its score; empty unless the suite is one of question answering.
+    """`em`, `f1` and violations by unit, from the details of its score; empty where the suite gives none of them.
 
     Details are in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
-    An episode without an answer gets none right.
+    An episode without an answer gets none right; one without a verdict is not known to have broken a rule.
     """
     finished = [row.unit for row in rows if row.ending == "finished"]
-    if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1"}:
+    if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1", "violations"}:
         return {}
-    details = {unit: store.result(unit)["score"][2] for unit in finished}
-    keys = [key for key in ("em", "f1") if any(key in each for each in details.values())]
+    scores = {row.unit: Score(*store.result(row.unit)["score"]) for row in rows}
+    details = {unit: _counted(score) for unit, score in scores.items()}
+    keys = [key for key in ("em", "f1", "violations") if any(key in each for each in details.values())]
     return {
         row.unit: {key: as_values(details.get(row.unit, {}).get(key, 0.0), f"{row.unit}: {key}") for key in keys}
         for row in rows
     }
+
+
+def _counted(score: Score) -> Mapping[str, Any]:
+    """The details of a score, with the number of violations."""
+    broken = score.violations
+    return score.details if broken is None else {**score.details, "violations": len(broken)}
 
 
 def as_values(value: Any, where: str = "a score") -> tuple[float, ...]:

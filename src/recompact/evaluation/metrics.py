@@ -18,7 +18,7 @@ from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.values.chat import Usage
 
 PeakSource = Literal["provider", "own counter"]
-Unit = Literal["points", "steps", "thousand tokens", "compactions"]
+Unit = Literal["points", "steps", "thousand tokens", "compactions", "violations"]
 
 TOTAL = ("agent", "compressor")
 """Whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) is kept apart."""
@@ -40,7 +40,9 @@ class Metric:
 
     @property
     def digits(self) -> int:
-        return {"thousand tokens": 2 if self.key in ("peak", "context") else 1, "compactions": 2}.get(self.unit, 1)
+        return {"thousand tokens": 2 if self.key in ("peak", "context") else 1, "compactions": 2, "violations": 2}.get(
+            self.unit, 1
+        )
 
 
 def metric(key: str) -> Metric:
@@ -49,6 +51,7 @@ def metric(key: str) -> Metric:
         "acc": Metric(key, "Acc", "points", "more"),
         "em": Metric(key, "EM", "points", "more"),
         "f1": Metric(key, "F1", "points", "more"),
+        "violations": Metric(key, "Violations", "violations", "less"),
         "steps": Metric(key, "Steps", "steps", "less"),
         "peak": Metric(key, "Peak", "thousand tokens", "less"),
         "context": Metric(key, "Context", "thousand tokens", "less"),
@@ -141,6 +144,8 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     for key, answers in ANSWERS.items():
         if all(answers(row) is not None for row in rows):
             metrics[key] = partial(_answered_share, answers, _questions(rows, answers))
+    if all(row.violations is not None for row in rows):
+        metrics["violations"] = lambda row: row.violations or 0
     metrics["steps"] = lambda row: row.steps
     # Records from elsewhere may lack these two, and what nobody counted is not zero.
     if any(row.peak_reported if source == "provider" else row.peak for row in rows):

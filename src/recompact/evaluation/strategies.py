@@ -232,6 +232,7 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
         "arm": "strategy",
         "acc": "Acc",
         "accuracy": "Δ Acc",
+        "violations": "Violations",
         "steps": "Steps",
         "added": "Δ Steps",
         "compactions": "Compactions",
@@ -248,6 +249,7 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
             each.arm,
             _mean(each, "acc"),
             _delta(each.accuracy, tasks),
+            _mean(each, "violations"),
             _mean(each, "steps"),
             _delta(each.steps, tasks),
             _mean(each, "compactions"),
@@ -290,7 +292,8 @@ def _pair_table(arms: Sequence[str], pairs: Sequence[Comparison]) -> Table:
         (f"{n} {one}", *("" if one == other else cells.get((one, other), "") for other in arms[:-1]))
         for n, one in enumerate(arms, 1)
     )
-    return Table("Accuracy, each against each other", heads, rows, (STAR,))
+    chance = f"{len(pairs)} intervals: one in twenty excludes zero by chance, even where nothing differs."
+    return Table("Accuracy, each against each other", heads, rows, (STAR, *([chance] if len(pairs) > 10 else [])))
 
 
 # --- at equal mean context

@@ -156,7 +156,17 @@ def metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
 
 def arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short: bool = False) -> list[str]:
     """The metrics of the table of arms that some arm has, in the paper's order."""
-    keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
+    keys = [
+        "acc",
+        f"pass^{runs}",
+        *([] if short else [f"pass@{runs}"]),
+        "em",
+        f"em^{runs}",
+        "f1",
+        "violations",
+        "steps",
+        "peak",
+    ]
     keys += [] if short else ["context", "compactions", "tokens", "cached"]
     return [key for key in keys if any(key in metrics.means for _, metrics in measured)]
 
@@ -257,7 +267,7 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     if not pairs or not evaluation.shared.tasks:
         return None
     runs = evaluation.shared.runs
-    keys = ["acc", f"pass^{runs}", "em", f"em^{runs}", "f1", "steps", "peak", "tokens"]
+    keys = ["acc", f"pass^{runs}", "em", f"em^{runs}", "f1", "violations", "steps", "peak", "tokens"]
     comparisons = compare_many(pairs, evaluation.shared, keys=keys, source=evaluation.source)
     keys = [key for key in keys if any(d.metric == key for c in comparisons for d in c.differences)]
     heads = (*columns("arm", "minus"), *metric_columns(keys, "Δ "), *SIGN_TEST)

@@ -51,6 +51,17 @@ class Score:
     def of(success: bool, **details: Any) -> Score:
         return Score(success, float(success), details)
 
+    @property
+    def violations(self) -> tuple[str, ...] | None:
+        """The rules that were broken on the way, whatever the outcome, if the suite lists them in its details; None
+        where it does not look.
+
+        >>> Score.of(True, violations=["paid 80 without asking"]).violations, Score.of(True).violations
+        (('paid 80 without asking',), None)
+        """
+        listed = self.details.get("violations")
+        return tuple(map(str, listed)) if isinstance(listed, list | tuple) else None
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -102,6 +102,7 @@ def _plain_ranked(each: RankedCompaction) -> dict[str, Any]:
         "literals_needed": len(compaction.needs),
         "literals_covered": sum(need.covered for need in compaction.needs) if compaction.readable else None,
         "literals_missing": _missing(compaction) if compaction.readable else None,
+        "rules_missing": [safe_line(rule, 240) for rule in compaction.lost_rules] if compaction.readable else None,
         "summary": safe(compaction.scene.summary, EXCERPT) if compaction.readable else None,
     }
 

@@ -275,6 +275,11 @@ def details(each: RankedCompaction) -> Iterator[str]:
             f" the summary carried {sum(need.covered for need in compaction.needs)}.{more}"
         )
 
+    if rules := compaction.lost_rules:
+        quoted = "; ".join(f"“{safe_line(rule, 160)}”" for rule in rules[:3])
+        more = f"; and {len(rules) - 3} more" if len(rules) > 3 else ""
+        yield f"The summary lacks {quantity(len(rules), 'rule')} that the user had stated: {quoted}{more}."
+
 
 def reread(again: Reread) -> str:
     """

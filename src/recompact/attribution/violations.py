@@ -1,0 +1,65 @@
+"""Rules as a second outcome: how many violations a compaction adds, where a suite reports them with its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from recompact.engine.store.runs import continuation_rows
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId
+from recompact.values.stats import Estimate, bootstrap_ratios
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Score
+
+
+@dataclass(frozen=True)
+class ViolationEffect:
+    """Violations per continuation before and after the compactions that have draws in both arms, and how many more
+    there are after, with its interval by resampling trajectories."""
+
+    boundaries: int
+    pre: float
+    post: float
+    added: Estimate
+
+    @property
+    def sentence(self) -> str:
+        e = self.added
+        return (
+            f"Rules: {self.post:.2f} violations in a continuation after a compaction, {self.pre:.2f} without it:"
+            f" {e.value:+.2f} (95 % interval {e.low:+.2f} to {e.high:+.2f},"
+            f" {quantity(self.boundaries, 'compaction')})."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def violations_added(store: Store) -> ViolationEffect | None:
+    """None where the suite reports no violations, or no boundary has draws with them in both arms."""
+    draws: dict[BoundaryId, dict[str, list[int]]] = {}
+    for row in continuation_rows(store):
+        if (violations := Score(*store.result(row.name)["score"]).violations) is None:
+            if row.ending == "finished":
+                return None  # a suite reports them always or never
+            continue
+        draws.setdefault(BoundaryId(row.unit, row.index), {}).setdefault(row.arm, []).append(len(violations))
+    both = {id: arms for id, arms in draws.items() if len(arms) == 2}
+    if not both:
+        return None
+    units = sorted({id.unit for id in both})
+    added = [_sum_of(both, unit, "POST") - _sum_of(both, unit, "PRE") for unit in units]
+    number = [float(sum(id.unit == unit for id in both)) for unit in units]
+    [estimate] = bootstrap_ratios([(added, number)])
+    assert estimate is not None
+    pre, post = (sum(_sum_of(both, unit, arm) for unit in units) / len(both) for arm in ("PRE", "POST"))
+    return ViolationEffect(len(both), pre, post, estimate)
+
+
+def _sum_of(both: dict[BoundaryId, dict[str, list[int]]], unit: str, arm: str) -> float:
+    """Over the boundaries of a trajectory: the mean of each one's draws."""
+    means: Sequence[float] = [fmean(arms[arm]) for id, arms in both.items() if id.unit == unit]
+    return sum(means)
