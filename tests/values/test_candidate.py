@@ -171,3 +171,9 @@ def test_a_selection_comes_back_as_it_was() -> None:
     assert read_record(Selection, data) == selection
     older = {key: data[key] for key in ("fits", "winner", "tasks")}
     assert read_record(Selection, older) == Selection(FITS, "c", ("t", "u"))
+
+
+def test_what_can_be_kept_by_rule_is_proposed_as_pins_and_anchors() -> None:
+    kinds = [MissingKind(kind, f"2 {kind}s", "", 2, 0, 1) for kind in ("identifier", "condition", "done")]
+    assert EvidenceCounts("compaction", 1, 1, missing=tuple(kinds)).by_rule.count("--arm") == 2
+    assert EvidenceCounts("compaction", 1, 1, missing=tuple(kinds[-1:])).by_rule == ""

@@ -212,6 +212,8 @@ def _report(
 def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:
     if adaptation.evidence:
         say(adaptation.evidence.statement)
+        if adaptation.evidence.by_rule:
+            say(adaptation.evidence.by_rule)
     if adaptation.selection:
         print_tables([fit_table(adaptation.selection)])
         say(adaptation.selection.statement)

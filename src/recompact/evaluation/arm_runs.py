@@ -224,7 +224,7 @@ def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
     if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1", "violations"}:
         return {}
     scores = {row.unit: Score(*store.result(row.unit)["score"]) for row in rows}
-    details = {unit: _counted(score) for unit, score in scores.items()}
+    details = {unit: _counted_details(score) for unit, score in scores.items()}
     keys = [key for key in ("em", "f1", "violations") if any(key in each for each in details.values())]
     return {
         row.unit: {key: as_values(details.get(row.unit, {}).get(key, 0.0), f"{row.unit}: {key}") for key in keys}
@@ -232,7 +232,7 @@ def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
     }
 
 
-def _counted(score: Score) -> Mapping[str, Any]:
+def _counted_details(score: Score) -> Mapping[str, Any]:
     """The details of a score, with the number of violations."""
     broken = score.violations
     return score.details if broken is None else {**score.details, "violations": len(broken)}

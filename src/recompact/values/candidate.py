@@ -114,6 +114,10 @@ class MissingKind:
         return f"{self.words} (at {self.boundaries}{wrong}; {self.section or 'no heading'})"
 
 
+_RULES = {"anchors": ("secret", "identifier", "path", "number"), "pinned": ("condition",)}
+"""The kinds of facts that a stage of a compressor can keep by itself."""
+
+
 @dataclass(frozen=True)
 class EvidenceCounts:
     """What an adaptation was made from, and how much of it could not be used. `about` is what one piece is about."""
@@ -152,6 +156,22 @@ class EvidenceCounts:
         if self.uncited:
             text += f" {self.uncited} {'findings cite' if self.uncited > 1 else 'finding cites'} no line that is there."
         return text
+
+    @property
+    def by_rule(self) -> str:
+        """What of the missing facts could be kept by rule, with no word of a prompt; empty where there is nothing.
+
+        >>> paths = MissingKind("path", "5 paths", "Files", 5, 1, 3)
+        >>> EvidenceCounts("compaction", 4, 3, missing=(paths,)).by_rule
+        'By rule, without a prompt: anchors for 5 paths. Whether that helps, evaluate tells: --arm anchors+prompting.'
+        """
+        stages = {stage: [each.words for each in self.missing if each.kind in kinds] for stage, kinds in _RULES.items()}
+        stages = {stage: words for stage, words in stages.items() if words}
+        if not stages:
+            return ""
+        parts = [f"{stage} for {', '.join(words)}" for stage, words in stages.items()]
+        arms = " ".join(f"--arm {stage}+prompting" for stage in stages)
+        return f"By rule, without a prompt: {'; '.join(parts)}. Whether that helps, evaluate tells: {arms}."
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

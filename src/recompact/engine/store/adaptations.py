@@ -44,7 +44,7 @@ class AdaptationRecord:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the evidence was."""
-        return (self.evidence.statement,) if self.evidence else ()
+        return tuple(filter(None, (self.evidence.statement, self.evidence.by_rule))) if self.evidence else ()
 
     @property
     def templates(self) -> frozenset[str]:
