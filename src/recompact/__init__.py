@@ -40,9 +40,11 @@ if TYPE_CHECKING:
         gateway as gateway,
     )
     from recompact.engine.rollout import Agent as Agent
+    from recompact.engine.store.adaptations import AdaptationRecorded as AdaptationRecorded
+    from recompact.engine.store.records import EpisodeRecorded as EpisodeRecorded
     from recompact.engine.store.runs import open_run as open_run
     from recompact.engine.store.store import Store as Store
-    from recompact.engine.store.verdicts import Verdict as Verdict
+    from recompact.engine.store.verdicts import Verdict as Verdict, VerdictsRecorded as VerdictsRecorded
     from recompact.engine.study import Study as Study
     from recompact.environments.functions import function_suite as function_suite
     from recompact.environments.inprocess import InProcessSuite as InProcessSuite
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
         user as user,
     )
     from recompact.values.context import Context as Context, Summary as Summary, Turn as Turn
+    from recompact.values.events import ContextCompacted as ContextCompacted, on as on
     from recompact.values.outcome import (
         BoundaryId as BoundaryId,
         Draw as Draw,
@@ -122,9 +125,11 @@ _PUBLIC = {
     "engine.execution.scheduler": "Unfinished",
     "engine.loops": "GatewayClient LoopCompaction gateway",
     "engine.rollout": "Agent",
+    "engine.store.adaptations": "AdaptationRecorded",
+    "engine.store.records": "EpisodeRecorded",
     "engine.store.runs": "open_run",
     "engine.store.store": "Store",
-    "engine.store.verdicts": "Verdict",
+    "engine.store.verdicts": "Verdict VerdictsRecorded",
     "engine.study": "Study",
     "environments.functions": "function_suite",
     "environments.inprocess": "InProcessSuite",
@@ -146,6 +151,7 @@ _PUBLIC = {
     "values.candidate": "Candidate Clause",
     "values.chat": "Decoding Message Reply Request ToolCall ToolSpec Usage assistant system user",
     "values.context": "Context Summary Turn",
+    "values.events": "ContextCompacted on",
     "values.outcome": "BoundaryId Draw Outcome Outcomes",
     "values.progress": "Progress",
     "values.template": "Template default_template",

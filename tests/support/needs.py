@@ -81,7 +81,13 @@ def _program(name: str, *others: str) -> Callable[[], str]:
 
 
 def _package(module: str, name: str) -> Callable[[], str]:
-    return lambda: "" if importlib.util.find_spec(module) else f"{name} is missing"
+    def problem() -> str:
+        try:
+            return "" if importlib.util.find_spec(module) else f"{name} is missing"
+        except ModuleNotFoundError:  # what it is a part of is missing
+            return f"{name} is missing"
+
+    return problem
 
 
 def _place(path: Path, what: str) -> Callable[[], str]:
@@ -144,6 +150,7 @@ NEEDS = {
     "tau2-bench": Need(_tau2, "tau2-bench", "`make test-benchmarks`"),
     "appworld": Need(_variable("RECOMPACT_APPWORLD_PYTHON", "AppWorld"), "AppWorld", "`make test-benchmarks`"),
     "llmlingua": Need(_package("llmlingua", "the package llmlingua"), "LLMLingua-2", "`make test-llmlingua`"),
+    "otel": Need(_package("opentelemetry.sdk", "OpenTelemetry"), "spans", "`pip install '.[otel]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),
     "agents": Need(_variable("RECOMPACT_TEST_AGENTS", "the place of real agents"), "agents", "`make test-agents`"),

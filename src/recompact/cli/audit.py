@@ -78,7 +78,8 @@ def command(
     """Read transcripts and show what followed their compactions.
 
     A PATH is a transcript or a folder of them: Claude Code, Codex, pi, OpenClaw, OpenHands, Copilot CLI, OpenCode,
-    Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages; or the file of a run of Recompact (.db).
+    Gemini CLI, Hermes, Inspect, ATIF, OpenTelemetry (OTLP/JSON), or JSON lines of OpenAI messages; or the file of a run
+    of Recompact (.db).
     Without a path, it searches the places where these harnesses keep their sessions on this machine. It writes nothing
     but the page (and what --draft and --diagnose ask for), and sends nothing anywhere without --diagnose.
     """

@@ -104,9 +104,26 @@ _VERSION = click.Option(
 )
 
 
+def _start_trackers(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> None:
+    if names and not ctx.resilient_parsing:
+        from recompact.cli.tracking import track
+
+        ctx.with_resource(track(names))
+
+
+_TRACK = click.Option(
+    ["--track"],
+    multiple=True,
+    metavar="NAME",
+    expose_value=False,
+    callback=_start_trackers,
+    help="Tell another tool what happens: otel (OpenTelemetry), or file.py:name. Repeatable.",
+)
+
+
 @click.command(
     cls=LazyGroup,
-    params=[_VERSION],
+    params=[_VERSION, _TRACK],
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find out which context compactions hurt your agent, and adapt the compaction prompt from that evidence.",
     epilog="Start with `recompact demo`. Every command takes --json.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from recompact.triggers.protocol import Schedule
 from recompact.triggers.registry import BUDGET, load_trigger
 from recompact.values.chat import Message, Reply, Request, Role, ToolCall
 from recompact.values.context import Context, Summary, Turn, summary_message
+from recompact.values.events import ContextCompacted, emit
 from recompact.values.template import Template, resolve
 from recompact.values.tokens import TokenCounter, counter
 
@@ -107,8 +109,14 @@ class Compactor:
             compressor = self._kind.build(inputs)
             if compressor is None:
                 return list(messages)
-            post = (await compressor.compress(conversation.context, self.budget)).context
-        return conversation.with_context(post) if post.size < conversation.context.size else list(messages)
+            began = time.perf_counter()
+            compaction = await compressor.compress(conversation.context, self.budget)
+        pre, post = conversation.context, compaction.context
+        if post.size >= pre.size:
+            return list(messages)
+        seconds = time.perf_counter() - began
+        emit(ContextCompacted(pre, post, model.name, self.template.hash, compaction.usage, seconds))
+        return conversation.with_context(post)
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[ChatModel]:

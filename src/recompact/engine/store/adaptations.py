@@ -10,6 +10,7 @@ from typing import Any
 
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Candidate, EvidenceCounts, Reason, Selection, read_record
+from recompact.values.events import emit
 from recompact.values.template import Template
 
 
@@ -65,11 +66,20 @@ class AdaptationRecord:
         }
 
 
+@dataclass(frozen=True)
+class AdaptationRecorded:
+    """An adaptation has come further: candidates were written, or one of them was selected."""
+
+    store: Store
+    adaptation: AdaptationRecord
+
+
 def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
     """Record an adaptation in place of an earlier one by the same method."""
     metadata = store.metadata
     adaptations = {**metadata.adaptations, adaptation.method: adaptation.to_json()}
     store.set_metadata(replace(metadata, adaptations=adaptations))
+    emit(AdaptationRecorded(store, adaptation))
 
 
 def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:

@@ -9,14 +9,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from recompact.engine.store.store import Store
 from recompact.values.chat import Message, Usage, canonical
 from recompact.values.context import Context, Pin, Summary, Turn
+from recompact.values.events import emit
+from recompact.values.outcome import BoundaryId
 from recompact.values.trajectory import Action, Boundary, Incident, Score, Snapshot, Trajectory
+
+
+@dataclass(frozen=True)
+class EpisodeRecorded:
+    """A trajectory, or a continuation of `boundary` from its `arm`, is in the run file."""
+
+    store: Store
+    unit: str
+    phase: str
+    run: int  # or the number of the draw; from 0
+    trajectory: Trajectory
+    groups: Mapping[str, str] = field(default_factory=dict)
+    arm: str = ""
+    boundary: BoundaryId | None = None
+
+
+CONTINUE = "continue"
+"""The phase of continuations, which have a table of their own in the run file."""
 
 
 def write_trajectory(
@@ -65,6 +85,7 @@ def write_trajectory(
                 },
             )
         store.finish(unit, "trajectory", canonical(document), seconds)
+    emit(EpisodeRecorded(store, unit, phase, run, trajectory, groups))
 
 
 def write_continuation(
@@ -90,6 +111,8 @@ def write_continuation(
             },
         )
         store.finish(name, "continuation", canonical(document), seconds)
+    boundary = BoundaryId(unit, index)
+    emit(EpisodeRecorded(store, name, CONTINUE, draw, continuation, arm=arm, boundary=boundary))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from recompact.engine.store.runs import BoundaryRow, boundaries_of, boundary_row
 from recompact.engine.store.store import Store
 from recompact.values.chat import canonical
 from recompact.values.effect import Effect
+from recompact.values.events import emit
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.stats import Estimate
 
@@ -168,12 +169,21 @@ def units_by_harm(store: Store, settings: bytes) -> dict[str, int]:
     return {row["unit"]: row["place"] for row in store._rows(query, (settings,))}
 
 
+@dataclass(frozen=True)
+class VerdictsRecorded:
+    """A verification has judged the boundaries of a run, the most harmful first."""
+
+    store: Store
+    verdicts: tuple[Verdict, ...]
+
+
 def write_verdicts(store: Store, settings: bytes, records: bytes, verdicts: Sequence[Verdict]) -> None:
     """Keep these verdicts, the most harmful first, in place of earlier ones of the settings or of other records."""
     with store.transaction():
         store._db.execute("DELETE FROM verdicts WHERE settings = ? OR records != ?", (settings, records))
         for place, verdict in enumerate(verdicts):
             store.insert("verdicts", {"settings": settings, "records": records, "place": place, **_values(verdict)})
+    emit(VerdictsRecorded(store, tuple(verdicts)))
 
 
 def _values(verdict: Verdict) -> dict[str, Any]:

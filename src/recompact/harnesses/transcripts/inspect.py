@@ -57,7 +57,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             first = False
             sample = mapping(sample)
             yield Info(text(sample.get("uuid")) or str(sample.get("id") or ""), project=task, score=_score(sample))
-            yield from _sample(sample, tally)
+            yield from sample_events(sample, tally)
 
 
 def _score(sample: Mapping[str, Any]) -> float | None:
@@ -70,7 +70,8 @@ def _score(sample: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
+def sample_events(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
+    """The events of one sample."""
     resolve = _resolver(sample.get("attachments"))
     pool = items(mapping(sample.get("events_data")).get("messages"))
     events = [mapping(event) for event in items(sample.get("events"))]

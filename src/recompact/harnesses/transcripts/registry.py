@@ -21,6 +21,7 @@ from recompact.harnesses.transcripts import (
     openai_messages,
     opencode,
     openhands,
+    otlp,
     pi,
 )
 from recompact.harnesses.transcripts.files import RecordFile, find, sample
@@ -39,6 +40,7 @@ READERS: tuple[Reader, ...] = (
     gemini.READER,
     atif.READER,
     inspect.READER,
+    otlp.READER,
     hermes.READER,
     openai_messages.READER,
 )

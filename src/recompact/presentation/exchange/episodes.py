@@ -13,7 +13,7 @@ from typing import Any
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.calls import JournaledReply, unit_replies
 from recompact.engine.store.metadata import RunMetadata
-from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.records import CONTINUE, EpisodeRecorded, read_trajectory
 from recompact.engine.store.requests import kept_request
 from recompact.engine.store.runs import continuation_rows, recorded_phases, trajectories
 from recompact.engine.store.store import Store
@@ -23,9 +23,6 @@ from recompact.values.context import Context, Turn
 from recompact.values.masking import mask_secrets
 from recompact.values.outcome import BoundaryId
 from recompact.values.trajectory import Boundary, Trajectory
-
-DRAWS = "continue"
-"""The phase of continuations, which have a table of their own in the run file."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +140,13 @@ def read_episodes(store: Store, *, mask: bool = False) -> Iterator[Episode]:
     for phase in recorded_phases(store):
         for row in trajectories(store, phase=phase):
             arm = labels.get(row.unit.split("/", 2)[1], "") if labels else ""
-            yield shape(_read(store, row.unit, phase=phase, run=row.run, arm=arm, groups=row.groups, verdicts=verdicts))
+            trajectory = read_trajectory(store, row.unit)
+            recorded = EpisodeRecorded(store, row.unit, phase, row.run, trajectory, row.groups, arm)
+            yield shape(read_episode(recorded, verdicts))
             for draw in continuation_rows(store, row.unit):
-                id = BoundaryId(draw.unit, draw.index)
-                yield shape(_read(store, draw.name, phase=DRAWS, run=draw.draw, arm=draw.arm, boundary=id))
+                id, trajectory = BoundaryId(draw.unit, draw.index), read_trajectory(store, draw.name)
+                recorded = EpisodeRecorded(store, draw.name, CONTINUE, draw.draw, trajectory, {}, draw.arm, id)
+                yield shape(read_episode(recorded, {}))
 
 
 def _verdicts(store: Store) -> Mapping[BoundaryId, Verdict]:
@@ -155,33 +155,24 @@ def _verdicts(store: Store) -> Mapping[BoundaryId, Verdict]:
     return {verdict.id: verdict for verdict in read_verdicts(store).verdicts}
 
 
-def _read(
-    store: Store,
-    unit: str,
-    *,
-    phase: str,
-    run: int,
-    arm: str,
-    boundary: BoundaryId | None = None,
-    groups: Mapping[str, str] | None = None,
-    verdicts: Mapping[BoundaryId, Verdict] | None = None,
-) -> Episode:
-    trajectory = read_trajectory(store, unit)
+def read_episode(recorded: EpisodeRecorded, verdicts: Mapping[BoundaryId, Verdict]) -> Episode:
+    """What was recorded, with the calls that the journal has of it."""
+    store, unit, trajectory = recorded.store, recorded.unit, recorded.trajectory
     replies = unit_replies(store, unit)
     first = next((reply for reply in replies if reply.role == "agent"), None)
     request = kept_request(store, unit, first.ordinal) if first else None
     start = _start(trajectory)
     return Episode(
         unit=unit,
-        phase=phase,
+        phase=recorded.phase,
         task=trajectory.task,
-        run=run,
-        arm=arm,
-        boundary=boundary,
-        groups=groups or {},
+        run=recorded.run,
+        arm=recorded.arm,
+        boundary=recorded.boundary,
+        groups=recorded.groups,
         start=start,
         tools=request.tools if request else (),
-        parts=tuple(_parts(store, unit, trajectory, start, replies, verdicts or {})),
+        parts=tuple(_parts(store, unit, trajectory, start, replies, verdicts)),
         trajectory=trajectory,
     )
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recompact.engine.store.records import CONTINUE
 from recompact.engine.store.runs import last_change
 from recompact.engine.store.store import Store
 from recompact.presentation.exchange.clock import NOTE, Clock, iso
-from recompact.presentation.exchange.episodes import DRAWS, Compaction, Episode, ModelCall, Step, verdict_facts
+from recompact.presentation.exchange.episodes import Compaction, Episode, ModelCall, Step, verdict_facts
 from recompact.presentation.exchange.names import unique_names
 from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.values.context import Turn, summary_message
@@ -138,7 +139,7 @@ def sample_document(episode: Episode, clock: Clock) -> dict[str, Any]:
         usage[call.model] = usage.get(call.model, Usage()) + call.usage
     limit = {"type": _LIMITS[trajectory.ending], "limit": trajectory.steps} if trajectory.ending in _LIMITS else None
     return {
-        "id": f"{episode.boundary} {episode.arm}" if episode.phase == DRAWS else episode.task,
+        "id": f"{episode.boundary} {episode.arm}" if episode.phase == CONTINUE else episode.task,
         "epoch": episode.run + 1,
         "uuid": episode.unit,
         "input": [message_document(message, place) for place, message in enumerate(episode.start.messages)],
