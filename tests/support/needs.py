@@ -151,6 +151,7 @@ NEEDS = {
     "appworld": Need(_variable("RECOMPACT_APPWORLD_PYTHON", "AppWorld"), "AppWorld", "`make test-benchmarks`"),
     "llmlingua": Need(_package("llmlingua", "the package llmlingua"), "LLMLingua-2", "`make test-llmlingua`"),
     "otel": Need(_package("opentelemetry.sdk", "OpenTelemetry"), "spans", "`pip install '.[otel]'`"),
+    "pyarrow": Need(_package("pyarrow", "pyarrow"), "datasets", "`pip install '.[dataset]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),
     "agents": Need(_variable("RECOMPACT_TEST_AGENTS", "the place of real agents"), "agents", "`make test-agents`"),

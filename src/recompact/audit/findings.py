@@ -150,6 +150,7 @@ class Session:
     tally: Tally = field(default_factory=Tally)
     copies: int = 0  # compactions that are copies of another file's
     score: float | None = None  # of its outcome, where the file has one
+    task: str = ""  # what it was graded on
     modified: float = 0.0  # when the file was changed last, in seconds; 0 where that says nothing
 
     @property

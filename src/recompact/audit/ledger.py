@@ -126,6 +126,7 @@ class Ledger:
             old.standing or event.standing,
             old.parent or event.parent,
             event.score if event.score is not None else old.score,
+            event.task or old.task,
         )
 
     def _take_message(self, event: Passage) -> None:
@@ -343,6 +344,7 @@ class Ledger:
             scheme.name,
             self.tally,
             score=info.score,
+            task=info.task,
         )
 
 

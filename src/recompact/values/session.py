@@ -27,6 +27,7 @@ class Info:
     standing: Standing | None = None
     parent: str = ""  # the session that this one continues or was started by
     score: float | None = None  # what a grader gave the session's outcome
+    task: str = ""  # what it was graded on, the same for every attempt at it
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 yield NewSession()
             first = False
             sample = mapping(sample)
-            yield Info(text(sample.get("uuid")) or str(sample.get("id") or ""), project=task, score=_score(sample))
+            own = str(sample.get("id") or "")
+            yield Info(text(sample.get("uuid")) or own, project=task, score=_score(sample), task=own)
             yield from sample_events(sample, tally)
 
 

@@ -16,6 +16,7 @@ from recompact.harnesses.transcripts import (
     codex,
     copilot,
     gemini,
+    harbor,
     hermes,
     inspect,
     openai_messages,
@@ -26,7 +27,7 @@ from recompact.harnesses.transcripts import (
 )
 from recompact.harnesses.transcripts.files import RecordFile, find, sample
 from recompact.harnesses.transcripts.reader import Reader
-from recompact.values.session import Event, SkippedFile, Tally, Transcript, Unreadable
+from recompact.values.session import Event, Info, NewSession, SkippedFile, Tally, Transcript, Unreadable
 
 # Asked in this order: the plain form at the end takes what no other knows.
 READERS: tuple[Reader, ...] = (
@@ -59,10 +60,11 @@ def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS)
         each = file if isinstance(file, SkippedFile) else _recognise(file, readers)
         if isinstance(each, SkippedFile):
             yield each
-        else:
+        elif each is not None:
             known[each.file.path, each.file.member] = each
     continued = {each.following for each in known.values()}
     used: set[tuple[Path, str]] = set()
+    results: dict[Path, Info | None] = {}
     # Beginnings first: what is left over then is a circle of files that name each other.
     for key in sorted(known, key=continued.__contains__):
         files: list[RecordFile] = []
@@ -74,7 +76,8 @@ def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS)
         if files:
             first, reader = files[0], known[key].reader
             size, modified = sum(file.size for file in files), _modification_time(files[-1].path)
-            yield Transcript(first.path, first.member, reader.harness, size, modified, partial(_events, reader, files))
+            events = partial(_events, reader, files, harbor.trial_outcome(first.path, results))
+            yield Transcript(first.path, first.member, reader.harness, size, modified, events)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class _KnownFile:
     following: tuple[Path, str] | None  # the file in which its session goes on
 
 
-def _recognise(file: RecordFile, readers: Sequence[Reader]) -> _KnownFile | SkippedFile:
+def _recognise(file: RecordFile, readers: Sequence[Reader]) -> _KnownFile | SkippedFile | None:
+    """None for a result of Harbor's, which is read with the logs beside it."""
     try:
         values = sample(file)
     except Unreadable as error:
@@ -92,6 +96,8 @@ def _recognise(file: RecordFile, readers: Sequence[Reader]) -> _KnownFile | Skip
     except OSError as error:
         return SkippedFile(file.path, "unreadable", error.strerror or str(error))
     reader = reader_of(values, file.path, readers)
+    if reader is None and file.path.name == harbor.RESULT and harbor.is_result(values):
+        return None
     if reader is None:
         return SkippedFile(file.path, "foreign" if values else "empty")
     name = reader.next_file(values)
@@ -105,8 +111,15 @@ def _modification_time(path: Path) -> float:
         return 0.0
 
 
-def _events(reader: Reader, files: Sequence[RecordFile], tally: Tally) -> Iterator[Event]:
-    return reader.read((record for file in files for record in file.open(tally)), tally)
+def _events(reader: Reader, files: Sequence[RecordFile], outcome: Info | None, tally: Tally) -> Iterator[Event]:
+    """The events of a transcript; what came of it belongs to its first session, the others being subagents."""
+    for event in reader.read((record for file in files for record in file.open(tally)), tally):
+        if isinstance(event, NewSession) and outcome is not None:
+            yield outcome
+            outcome = None
+        yield event
+    if outcome is not None:
+        yield outcome
 
 
 def usual_places(

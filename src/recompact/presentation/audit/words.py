@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 
 from recompact.agents.profiles import PROFILES
@@ -21,6 +21,7 @@ from recompact.audit.scoring import (
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile
 from recompact.values.shell import END, FROM_THE_END, Range
+from recompact.values.tables import format_signed
 from recompact.values.texts import quantity
 
 OBSERVATIONAL = (
@@ -147,6 +148,21 @@ def outcomes(assessment: Assessment) -> Iterator[str]:
     if means:
         reason = "; longer tasks compact more often, so the groups differ in more than that" * (len(means) > 1)
         yield f"Mean score: {', '.join(means)}{reason}."
+    if differences := _differences_within_tasks(assessment.findings.sessions):
+        yield (
+            f"Within {quantity(len(differences), 'task')} with sessions of both kinds, those with a compaction scored "
+            f"{format_signed(fmean(differences), 2)} on average."
+        )
+
+
+def _differences_within_tasks(sessions: Iterable[Session]) -> list[float]:
+    """Mean score with a compaction minus without, of each task of one harness that has scores of both."""
+    tasks: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for each in sessions:
+        if each.score is not None and each.task and each.standing == "main":
+            without, compacted = tasks.setdefault((each.harness, each.task), ([], []))
+            (compacted if each.compactions else without).append(each.score)
+    return [fmean(compacted) - fmean(without) for without, compacted in tasks.values() if compacted and without]
 
 
 def savings(compaction: AuditedCompaction) -> str | None:

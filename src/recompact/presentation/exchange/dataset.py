@@ -1,0 +1,235 @@
+"""A run as a dataset: Parquet tables of boundaries, draws and templates, and a card that says what they hold.
+
+Everything that looks like a secret is masked, always: a dataset is made to be given away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from recompact.engine.store.adaptations import recorded_templates
+from recompact.engine.store.records import CONTINUE
+from recompact.engine.store.runs import overview
+from recompact.engine.store.store import Store
+from recompact.engine.store.verdicts import effect_numbers
+from recompact.errors import InputError
+from recompact.presentation.exchange.episodes import Compaction, Episode, Step, read_episodes
+from recompact.values.chat import Message, Usage
+from recompact.values.masking import mask_secrets
+from recompact.values.outputs import replaced_directory
+from recompact.version import __version__, install_command
+
+DATASET = "dataset"
+BATCH = 200  # rows that are written together
+
+Columns = Mapping[str, tuple[str, str]]  # name -> (type, what it holds)
+_EFFECT = {
+    "H": "success lost: mean reward of PRE draws minus that of POST draws",
+    "B": "steps added: mean steps of POST draws minus those of PRE draws",
+}
+TABLES: Mapping[str, Columns] = {
+    "boundaries": {
+        "boundary": ("string", "the task and the number of the compaction in its trajectory"),
+        "task": ("string", "the task"),
+        "phase": ("string", "collect, or the phase of another trajectory"),
+        "index": ("int64", "the number of the compaction, from 1"),
+        "step": ("int64", "steps taken before it"),
+        "agent_model": ("string", "the model that acted"),
+        "compressor_model": ("string", "the model that wrote the summary; empty where none did"),
+        "template": ("string", "the hash of the compaction prompt: see the table templates"),
+        "tools": ("string", "JSON: the tools that the agent had"),
+        "pre": ("string", "JSON: the messages before the compaction (PRE)"),
+        "post": ("string", "JSON: the messages after it (POST)"),
+        "summary": ("string", "what was written in place of the history"),
+        "prompt": ("string", "JSON: the messages that the compressor was asked with, in its last call"),
+        "tokens_before": ("int64", "tokens of the compressible part of PRE"),
+        "tokens_after": ("int64", "the same of POST"),
+        "verdict": ("string", "harmful, suspected, harmless, helped or open; empty where nothing was verified"),
+        "reason": ("string", "why"),
+        **{
+            f"{name}{end}": ("double", f"{text}{meaning}")
+            for name, text in _EFFECT.items()
+            for end, meaning in (("", ""), ("_low", ": lower end of its 95 % interval"), ("_high", ": upper end"))
+        },
+        "p_harmful": ("double", "posterior probability that H or B reaches the run's threshold"),
+        "pre_draws": ("int64", "continuations from PRE that the verdict rests on"),
+        "post_draws": ("int64", "the same from POST"),
+        "trajectory_success": ("bool", "whether the trajectory that compacted here succeeded in the end"),
+    },
+    "draws": {
+        "boundary": ("string", "the boundary that was continued"),
+        "arm": ("string", "PRE: without the compaction, POST: with it"),
+        "draw": ("int64", "the number of the draw, from 1"),
+        "success": ("bool", "whether the task was done"),
+        "value": ("double", "the reward"),
+        "steps": ("int64", "steps of the continuation alone"),
+        "ending": ("string", "how it ended"),
+        "messages": ("string", "JSON: what the agent did and saw after the boundary"),
+        "input_tokens": ("int64", "as the provider counted"),
+        "output_tokens": ("int64", "as the provider counted"),
+    },
+    "templates": {
+        "template": ("string", "the hash"),
+        "part": ("string", "system, first, update or frame"),
+        "text": ("string", "the text of that part"),
+    },
+}
+
+
+def publish(store: Store, out: Path, licence: str) -> dict[str, int]:
+    """Write the dataset into a directory that is new, empty or an earlier one; returns the rows of each table."""
+    with replaced_directory(out, DATASET) as directory:
+        counts = _write_tables(store, directory)
+        (directory / "README.md").write_text(_card(store, counts, licence), encoding="utf-8")
+    return counts
+
+
+def _write_tables(store: Store, directory: Path) -> dict[str, int]:
+    counts: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
+    with ExitStack() as stack:
+        tables = {name: stack.enter_context(_Table(directory / f"{name}.parquet", TABLES[name])) for name in TABLES}
+        for name, row in _rows(store):
+            tables[name].add(row)
+            counts[name] += 1
+    return dict(counts)
+
+
+def _rows(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
+    for episode in read_episodes(store, mask=True):
+        if episode.phase == CONTINUE:
+            yield "draws", _draw(episode)
+        for part in episode.parts:
+            if isinstance(part, Compaction):
+                yield "boundaries", _boundary(episode, part, store.metadata.template)
+    for template in recorded_templates(store).values():
+        for name, text in template.parts().items():
+            yield "templates", {"template": template.hash, "part": name, "text": mask_secrets(text)}
+
+
+def _boundary(episode: Episode, compaction: Compaction, template: str) -> dict[str, Any]:
+    boundary, verdict, calls = compaction.boundary, compaction.verdict, compaction.calls
+    effect = verdict and verdict.reported_effect
+    return {
+        "boundary": f"{episode.unit.removeprefix('collect/')}#{boundary.index}",
+        "task": episode.task,
+        "phase": episode.phase,
+        "index": boundary.index,
+        "step": boundary.step,
+        "agent_model": episode.model,
+        "compressor_model": calls[-1].model if calls else "",
+        "template": template if calls else "",
+        "tools": json.dumps([tool.to_json() for tool in episode.tools], ensure_ascii=False),
+        "pre": _messages(boundary.pre.messages),
+        "post": _messages(boundary.post.messages),
+        "summary": boundary.post.summary.text if boundary.post.summary else "",
+        "prompt": _messages((calls[-1].asked or ()) if calls else ()),
+        "tokens_before": boundary.pre.size,
+        "tokens_after": boundary.post.size,
+        "verdict": verdict.kind if verdict else "",
+        "reason": verdict.reason if verdict else "",
+        **effect_numbers(effect or None),
+        "p_harmful": effect.p_harmful if effect else None,
+        "pre_draws": effect.pre if effect else 0,
+        "post_draws": effect.post if effect else 0,
+        "trajectory_success": episode.trajectory.score.success,
+    }
+
+
+def _draw(episode: Episode) -> dict[str, Any]:
+    usage = episode.trajectory.usage.get("agent", Usage())
+    own = [message for part in episode.parts if isinstance(part, Step) for message in part.turn.messages]
+    return {
+        "boundary": str(episode.boundary),
+        "arm": episode.arm,
+        "draw": episode.run + 1,
+        "success": episode.trajectory.score.success,
+        "value": episode.trajectory.score.value,
+        "steps": episode.trajectory.steps,
+        "ending": episode.trajectory.ending,
+        "messages": _messages(own),
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+    }
+
+
+def _messages(messages: Sequence[Message]) -> str:
+    return json.dumps([message.to_json() for message in messages], ensure_ascii=False)
+
+
+@dataclass
+class _Table:
+    """A Parquet file that grows batch by batch."""
+
+    path: Path
+    columns: Columns
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def __enter__(self) -> _Table:
+        try:
+            self.arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        except ModuleNotFoundError as error:
+            raise InputError(f"{error.name} is not installed: {install_command('dataset')}") from error
+        kinds = {"string": self.arrow.string(), "int64": self.arrow.int64(), "double": self.arrow.float64()}
+        kinds["bool"] = self.arrow.bool_()
+        self.schema = self.arrow.schema([(name, kinds[kind]) for name, (kind, _) in self.columns.items()])
+        self.writer = parquet.ParquetWriter(self.path, self.schema, compression="zstd")
+        return self
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append({name: _whole(value) for name, value in row.items()})
+        if len(self.rows) >= BATCH:
+            self._write()
+
+    def _write(self) -> None:
+        self.writer.write_table(self.arrow.Table.from_pylist(self.rows, schema=self.schema))
+        self.rows.clear()
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            self._write()
+        self.writer.close()
+
+
+def _whole(value: Any) -> Any:
+    """Half a character, which no encoding can carry, becomes a question mark."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _card(store: Store, counts: Mapping[str, int], licence: str) -> str:
+    seen, metadata = overview(store), store.metadata
+    models = ", ".join(seen.models) or "none"
+    simulated = (
+        "\n**All models of this run are simulated.** It says nothing about real ones.\n" if seen.simulated else ""
+    )
+    configs = "".join(f"  - config_name: {name}\n    data_files: {name}.parquet\n" for name in TABLES)
+    tables = "\n".join(
+        f"## {name}: {counts[name]:,} rows\n\n| column | what it holds |\n|---|---|\n"
+        + "".join(f"| `{column}` | {text} |\n" for column, (_, text) in columns.items())
+        for name, columns in TABLES.items()
+    )
+    return f"""---
+license: {json.dumps(licence)}
+tags: [agents, context-compaction, counterfactual]
+configs:
+{configs}---
+# Compactions with counterfactual outcomes: {metadata.suite or "a run"}
+
+Compactions of an LLM agent's context. At each, the environment was restored and the same agent continued to the end,
+with compaction off: from the context before (PRE) and from the one after (POST). H is the success that the compaction
+cost, B the steps that it added.
+{simulated}
+- Suite: {metadata.suite or "?"}; trajectories: {seen.trajectories:,}; compressor: {seen.compressor}
+- Models: {models}
+- Written by Recompact {__version__} from the run `{store.path.stem}`
+- What looked like a key, a token or a password was replaced by `[masked]`. Ordinary text stands as it was recorded:
+  look for personal data before you give this away.
+- Licence of this dataset: {licence}. Tasks and texts of the suite, and what models wrote, may have terms of their own.
+
+{tables}"""
