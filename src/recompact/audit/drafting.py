@@ -67,7 +67,9 @@ def write_draft(drafted: Draft, directory: Path, date: str) -> bool:
     """Write the template with the clauses; returns whether there is one."""
     if drafted.candidate is None or drafted.candidate.template is None:
         return False
-    changes = "\n".join(["# What changed, and why", "", f"**{UNVERIFIED}**", "", *lines(drafted), ""])
+    changes = "\n".join(
+        ["# What changed, and why", "", f"**{UNVERIFIED}**", "", *(f"- {line}" for line in lines(drafted)), ""]
+    )
     revised = drafted.candidate.template
     write_revision(directory, drafted.original, revised, "audit --draft", date, drafted.to_json(), changes)
     return True
@@ -77,4 +79,4 @@ def lines(drafted: Draft) -> Iterator[str]:
     """Each clause with what it rests on."""
     for kind, text in drafted.clauses:
         where = "compaction" if kind.boundaries == 1 else "compactions"
-        yield f"- {text} ({kind.words} at {kind.boundaries:,} {where})"
+        yield f"{text} ({kind.words} at {kind.boundaries:,} {where})"

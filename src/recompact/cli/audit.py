@@ -13,7 +13,7 @@ import click
 
 from recompact.audit.auditing import Audit, audit_transcripts
 from recompact.audit.diagnosis import OBSERVATIONAL, RESULT, diagnose_observed, plan_diagnosis, write_observed
-from recompact.audit.drafting import Draft, draft, write_draft
+from recompact.audit.drafting import Draft, draft, lines, write_draft
 from recompact.audit.runs import audit_run
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.worth import recorded_worth, sentences
@@ -207,7 +207,7 @@ def _show(assessment: Assessment, drafted: Draft, top: int, page: Path | None) -
         for text in sentences(recorded_worth()):
             out.print(text, markup=False, style="dim")
     out.print()
-    for text in words.drafted_clauses(drafted):
+    for text in filter(None, (words.drafted_clauses(drafted), *(f"- {line}" for line in lines(drafted)))):
         out.print(text, markup=False)
     out.print("\nNext:", markup=False)
     for number, (text, suggestion) in enumerate(words.next_steps(assessment, drafted, HARNESSES.names()), 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from recompact.audit.drafting import draft
+from recompact.audit.drafting import draft, lines
 from recompact.audit.scoring import Assessment
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
@@ -34,7 +34,8 @@ def render(assessment: Assessment, exports: Collection[str] = (), *, top: int = 
         listing=replace(listing, title="All compactions"),
         unlisted=max(len(assessment.ranked) - LISTED, 0),
         totals=tuple(group_table(title, groups) for title, groups in totals if groups),
-        drafted=tuple(words.drafted_clauses(clauses)),
+        drafted=words.drafted_clauses(clauses),
+        clauses=tuple(lines(clauses)),
         steps=tuple(words.next_steps(assessment, clauses, exports)),
         date=date,
     )

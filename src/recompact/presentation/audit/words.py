@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 
 from recompact.agents.profiles import PROFILES
-from recompact.audit.drafting import Draft, lines
+from recompact.audit.drafting import Draft
 from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.measures import CHARACTERS_PER_TOKEN, RUN_SCHEMES
 from recompact.audit.scoring import (
@@ -33,16 +33,14 @@ OBSERVATIONAL = (
 )
 
 
-def drafted_clauses(draft: Draft) -> Iterator[str]:
-    """What summaries lacked, as clauses of the method `facts`."""
+def drafted_clauses(draft: Draft) -> str:
+    """What the clauses of a draft rest on; nothing where there are none."""
     if not draft.clauses:
-        return
-    readable = quantity(draft.readable, "readable summary")
-    yield (
-        f"Not verified: from what {readable} lacked and the agent then used, the method `facts` would ask a summary"
-        " for the following. Whether it helps, only a run on tasks can tell."
+        return ""
+    return (
+        f"Not verified: from what {quantity(draft.readable, 'readable summary')} lacked and the agent then used, the"
+        " method facts would ask a summary for the following. Whether it helps, only a run on tasks can tell."
     )
-    yield from lines(draft)
 
 
 def next_steps(assessment: Assessment, draft: Draft, exports: Collection[str]) -> Iterator[tuple[str, str]]:
