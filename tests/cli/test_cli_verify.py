@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,21 +31,30 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Path:
+def collected(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Path:
+    """A directory with a config and a run that was collected: for tests to copy."""
+    return fresh(tmp_path_factory.mktemp("collected"), server, "books_6").parent
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, collected: Path) -> Path:
     """A directory with a config and a run that was collected and verified."""
     directory = tmp_path_factory.mktemp("project")
-    (directory / "books.toml").write_text(config_text("books_6", server.base_url, concurrency=8))
-    done = recompact("collect", directory / "books.toml")
-    assert done.returncode == 0, done.stderr
+    copied(collected, directory)
     done = recompact("verify", "books", cwd=directory)
     assert done.returncode == 0, done.stderr
     (directory / "said.txt").write_text(done.stdout)
     return directory
 
 
-def fresh(tmp_path: Path, server: Server, more: str = "", suite: str = "books_6") -> Path:
+def copied(collected: Path, directory: Path) -> Path:
+    """The config in a copy of a directory, with its run beside it."""
+    return shutil.copytree(collected, directory, dirs_exist_ok=True) / "books.toml"
+
+
+def fresh(tmp_path: Path, server: Server, suite: str) -> Path:
     config = tmp_path / "books.toml"
-    config.write_text(config_text(suite, server.base_url, concurrency=8, more=more))
+    config.write_text(config_text(suite, server.base_url, concurrency=8))
     done = recompact("collect", config)
     assert done.returncode == 0, done.stderr
     return config
@@ -128,8 +138,8 @@ def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project:
     assert "book-000#1" in missing.stderr
 
 
-def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path: Path, server: Server) -> None:
-    config = fresh(tmp_path, server)
+def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path: Path, collected: Path, server: Server) -> None:
+    config = copied(collected, tmp_path)
     run = tmp_path / "runs" / "books.db"
     asked = sum(server.received.values())
     before = run.read_bytes()
@@ -148,8 +158,8 @@ def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path: Path, server: Server
         assert not store.finished("continuation")
 
 
-def test_more_draws_use_those_that_are_there(tmp_path: Path, server: Server) -> None:
-    config = fresh(tmp_path, server)
+def test_more_draws_use_those_that_are_there(tmp_path: Path, collected: Path) -> None:
+    config = copied(collected, tmp_path)
     first = json.loads(recompact("verify", config, "--draws", 1, "--json").stdout)
     assert first["continuations"] == 2 * first["boundaries"]
     left = json.loads(recompact("verify", config, "--draws", 2, "--dry-run", "--json").stdout)
@@ -166,11 +176,11 @@ def test_more_draws_use_those_that_are_there(tmp_path: Path, server: Server) -> 
     assert "Traceback" not in wrong.stderr
 
 
-def test_runs_and_configs_that_do_not_fit_are_told(tmp_path: Path, server: Server) -> None:
+def test_runs_and_configs_that_do_not_fit_are_told(tmp_path: Path, collected: Path) -> None:
     nothing = recompact("verify", "nothing", cwd=tmp_path)
     assert nothing.returncode == 2
     assert "there is no run 'nothing'" in nothing.stderr
-    config = fresh(tmp_path, server)
+    config = copied(collected, tmp_path)
     empty = recompact("boundaries", "books", cwd=tmp_path)
     assert "no draws yet: recompact verify" in empty.stdout
     changed = tmp_path / "changed.toml"
@@ -187,7 +197,7 @@ def test_runs_and_configs_that_do_not_fit_are_told(tmp_path: Path, server: Serve
 
 
 def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path, server: Server) -> None:
-    config = fresh(tmp_path, server, suite="drifting_4")
+    config = fresh(tmp_path, server, "drifting_4")
     done = recompact("verify", config)
     assert done.returncode == 0, done.stderr
     assert "left out: book-001#1: " in done.stderr
@@ -234,8 +244,8 @@ def test_controls_confirmation_and_fresh_summaries(project: Path) -> None:
     assert "recompact verify runs/books.db --draws 9" in words
 
 
-def test_draws_beside_a_verification_go_by_its_own_settings(tmp_path: Path, server: Server) -> None:
-    config = fresh(tmp_path, server)  # which says halving
+def test_draws_beside_a_verification_go_by_its_own_settings(tmp_path: Path, collected: Path) -> None:
+    config = copied(collected, tmp_path)  # which says halving
     alone = recompact("verify", config, "--control", "aa", "--draws", 1, "--json")
     assert alone.returncode == 0, alone.stderr  # an unverified run can have a control too
     told = json.loads(alone.stdout)
@@ -284,8 +294,8 @@ def test_boundaries_of_an_evaluation_say_why_not_and_what_to_do(tmp_path: Path) 
     assert f"recompact show {tmp_path / 'arms.db'} --behaviour" in done.stderr
 
 
-def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:
-    config = fresh(tmp_path, server)
+def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, collected: Path) -> None:
+    config = copied(collected, tmp_path)
     with Store.read(tmp_path / "runs" / "books.db") as store:
         spent = sum(usage.total for usage in store.spent().values())
     plain = config.read_text()

@@ -17,7 +17,7 @@ from recompact.engine.store.plan import RecordedProgress, StagePlan, count_units
 from recompact.engine.store.store import Store
 from recompact.values.progress import SILENT
 
-CONFIG = '[suite]\nuse = "pocket"\nlimit = 4\n[compressor]\nbudget = 1024\n[verify]\nallocation = "{allocation}"\n'
+CONFIG = '[suite]\nuse = "pocket"\nlimit = 2\n[compressor]\nbudget = 1024\n[verify]\nallocation = "{allocation}"\n'
 
 
 def play(path: Path, allocation: str = "uniform:1") -> None:
@@ -41,12 +41,12 @@ def test_a_driver_writes_down_what_it_plans(tmp_path: Path, allocation: str) -> 
         plan = plan_of(store)
         draws = len(store.finished("continuation"))
         assert plan is not None
-        assert (plan.stage, plan.done, plan.units, plan.at_most) == ("verify", 0, 4, True)
+        assert (plan.stage, plan.done, plan.units, plan.at_most) == ("verify", 0, 2, True)
         assert plan.total is not None
         assert draws <= plan.total
         if allocation in ("uniform:1", "halving"):
             assert draws == plan.total
-        assert count_units(store) == 4 + draws
+        assert count_units(store) == 2 + draws
 
 
 def test_nothing_is_written_where_nothing_is_done(tmp_path: Path) -> None:
