@@ -1,15 +1,17 @@
-"""PAIR beside its baselines and controls on the worlds of the protocol, each adapted several times from the beginning.
+"""Methods and their controls on the worlds of the protocol, each adapted several times from the beginning.
 
     python benchmarks/methods.py --kept                             # the tables of the trials that were run, in seconds
+    python benchmarks/methods.py --kept --worlds held-out --against causes
     python benchmarks/methods.py --cache DIR                        # all development worlds, the protocol's sizes
     python benchmarks/methods.py --worlds 101,104 --methods pair,facts --adaptations 2 --cache DIR
     python benchmarks/methods.py --edition 2 --cache DIR            # the frozen second edition: one world
 
 Each adaptation has its own training tasks and its own seeds for collection, verification, optimizer, selection and test
-runs. Prints for each world and method the test accuracy, the gain over the original prompt and the distance to PAIR,
-and over worlds the mean gain with its interval (random effects), Pass^3 and steps. Work resumes from the cache, and a
-method that is added later uses what is there. What is compared, and how, is in benchmarks/protocol.md. Simulated models
-only: the figures say how the methods behave in these worlds, not how any real model does.
+runs. Prints for each world and method the test accuracy, the gain over the original prompt and how far one method
+(`--against`) is ahead of each other one, and over worlds the mean gain with its interval (random effects), Pass^3 and
+steps. Work resumes from the cache, and a method that is added later uses what is there. What is compared, and how, is
+in benchmarks/protocol.md. Simulated models only: the figures say how the methods behave in these worlds, not how any
+real model does.
 """
 
 from __future__ import annotations
@@ -64,14 +66,14 @@ def main() -> None:
                 failures += failed
             if args.write:
                 keep_trials(plan, by_method)
-            report[plan_name(plan)] = summary(plan, by_method, quiet=args.json)
+            report[plan_name(plan)] = summary(plan, by_method, quiet=args.json, against=args.against)
             if plan.world is not None:
                 by_world[plan.world] = by_method
     if len(by_world) > 1:
-        over = over_worlds(by_world, methods)
+        over = over_worlds(by_world, methods, args.against)
         report["over worlds"] = {method: asdict(each) for method, each in over.items()}
         if not args.json:
-            print(render(worlds_table(over, len(by_world)), "markdown"))
+            print(render(worlds_table(over, len(by_world), args.against), "markdown"))
     for failure in failures:
         print(f"{failure.what} failed: {failure.reason}", file=sys.stderr)
     took = time.perf_counter() - started
@@ -85,6 +87,9 @@ def main() -> None:
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default="all", help=f"some of {','.join(METHODS)}")
+    parser.add_argument(
+        "--against", choices=METHODS, default=PAIR, help="the method that is compared with each other one"
+    )
     parser.add_argument("--edition", type=int, choices=[2, 3], default=3, help="2: the frozen world; 3: worlds")
     parser.add_argument("--worlds", default="development", help="development, held-out, or numbers")
     parser.add_argument("--adaptations", type=int, help=f"of each method (default: {ADAPTATIONS}; edition 2: 10)")
@@ -120,16 +125,17 @@ def plan_name(plan: Plan) -> str:
     return f"world {plan.world}, {plan.scope}" if plan.world is not None else plan.scope
 
 
-def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool) -> dict[str, Any]:
+def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool, against: str = PAIR) -> dict[str, Any]:
     """The tables of one scope, printed, and their figures."""
     matrices = {method: {trial.seed: list(trial.accuracy) for trial in own} for method, own in by_method.items()}
     gains = {method: paired_difference(matrices, method, ORIGINAL) for method in by_method if method != ORIGINAL}
-    behind = {m: paired_difference(matrices, PAIR, m) for m in by_method if m != PAIR and matrices.get(PAIR)}
+    others = [method for method in by_method if method != against and matrices.get(against)]
+    behind = {method: paired_difference(matrices, against, method) for method in others}
     won_back = {method: recovered_share(matrices, method) for method in ADAPTING if method in by_method}
     if not quiet:
         print(render(arms_table(plan, by_method, gains), "markdown"))
         if behind:
-            print(render(distance_table(behind), "markdown"))
+            print(render(distance_table(behind, against), "markdown"))
         for method, recovery in won_back.items():
             if recovery is not None:
                 print(f"{method}: {recovery.words}")
@@ -138,7 +144,8 @@ def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool) -
         "plan": asdict(plan),
         "trials": {method: [asdict(trial) for trial in own] for method, own in by_method.items()},
         "gain": {method: gain and asdict(gain) for method, gain in gains.items()},
-        "pair_minus": {method: distance and asdict(distance) for method, distance in behind.items()},
+        "against": against,
+        "against_minus": {method: distance and asdict(distance) for method, distance in behind.items()},
         "recovered": {method: each and asdict(each) for method, each in won_back.items()},
     }
 
@@ -168,7 +175,8 @@ def recovered_share(matrices: Mapping[str, Mapping[int, list[float]]], method: s
 
 @dataclass(frozen=True)
 class Overall:
-    """A method over worlds: its gain over the original and what PAIR is ahead of it, in points, and what it takes."""
+    """A method over worlds: its gain over the original and how far another is ahead of it, in points, and what it
+    takes."""
 
     gain: Estimate | None
     between: float | None  # SD of the gain between worlds
@@ -177,7 +185,9 @@ class Overall:
     steps: float
 
 
-def over_worlds(by_world: Mapping[int, Mapping[str, Sequence[Trial]]], methods: Sequence[str]) -> dict[str, Overall]:
+def over_worlds(
+    by_world: Mapping[int, Mapping[str, Sequence[Trial]]], methods: Sequence[str], against: str = PAIR
+) -> dict[str, Overall]:
     """Every method over all worlds, which count as draws of the prior (random effects)."""
     out = {}
     for method in methods:
@@ -185,7 +195,7 @@ def over_worlds(by_world: Mapping[int, Mapping[str, Sequence[Trial]]], methods: 
         if not own:
             continue
         gain = worlds_difference(by_world, method, ORIGINAL)
-        ahead = worlds_difference(by_world, PAIR, method)
+        ahead = worlds_difference(by_world, against, method)
         shares = [share for world in by_world.values() if (share := pass_3(world.get(method, ()))) is not None]
         out[method] = Overall(
             gain[0] if gain else None,
@@ -221,7 +231,7 @@ def pass_3(own: Sequence[Trial]) -> float | None:
     return 100 * fmean(comb(each, 3) / comb(len(own), 3) for each in won)
 
 
-def worlds_table(over: Mapping[str, Overall], worlds: int) -> Table:
+def worlds_table(over: Mapping[str, Overall], worlds: int, against: str = PAIR) -> Table:
     rows = [
         (
             method,
@@ -236,7 +246,7 @@ def worlds_table(over: Mapping[str, Overall], worlds: int) -> Table:
     titles = {
         "gain": "gain over the original [95%]",
         "between": "SD between worlds",
-        "ahead": "PAIR minus it [95%]",
+        "ahead": f"{against} minus it [95%]",
         "pass_3": "Pass^3",
     }
     notes = (
@@ -290,15 +300,15 @@ def arms_table(plan: Plan, by_method: Mapping[str, Sequence[Trial]], gains: Mapp
     return Table("Methods, each adapted from the beginning", columns(*keys, **titles), tuple(rows), notes)
 
 
-def distance_table(behind: Mapping[str, Estimate | None]) -> Table:
-    """What PAIR is ahead of, and what it is not."""
+def distance_table(behind: Mapping[str, Estimate | None], against: str = PAIR) -> Table:
+    """What a method is ahead of, and what it is not."""
     rows = [
         (method, number(ahead, signed=True), "yes" if ahead.low > 0 else "behind" if ahead.high < 0 else "no")
         for method, ahead in behind.items()
         if ahead is not None
     ]
-    titles = {"ahead": "PAIR minus it [95%]", "beaten": "PAIR beats it"}
-    return Table("PAIR against each of the others", columns("method", "ahead", "beaten", **titles), tuple(rows))
+    titles = {"ahead": f"{against} minus it [95%]", "beaten": f"{against} beats it"}
+    return Table(f"{against} against each of the others", columns("method", "ahead", "beaten", **titles), tuple(rows))
 
 
 def number(estimate: Estimate | None, signed: bool = False, scale: float = 100) -> Number | None:

@@ -41,6 +41,7 @@ tasks = {json.dumps(TASKS)}
 [compressor]
 budget = 2048
 [adapt]
+method = "pair"
 candidates = 3
 fit_tasks = 4
 """

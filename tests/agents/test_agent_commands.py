@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Iterator[Path]:
             f'[agent.files]\n"agent.py" = {json.dumps(AGENT)}\n'
             '[compressor]\nmodel = "forgetful"\nbudget = 450\n[optimizer]\nmodel = "adviser"\n'
             '[run]\ncounter = "characters"\nstep_limit = 30\nconcurrency = 2\n'
-            '[verify]\nallocation = "uniform:1"\n[adapt]\ncandidates = 1\n'
+            '[verify]\nallocation = "uniform:1"\n[adapt]\nmethod = "pair"\ncandidates = 1\n'
         )
         yield path
 

@@ -86,7 +86,7 @@ def test_differences_are_taken_within_an_adaptation(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "Simulated models" in shown
     assert "| facts | 2 | 33.3" in shown
-    assert data["pair_minus"]["none"]["value"] == 0
+    assert data["against_minus"]["none"]["value"] == 0
     table = render(distance_table({"none": paired_difference(matrices, "pair", "none")}), "markdown")
     assert "| none | 0.0 \\[0.0, 0.0\\] | no |" in table
     assert "gepa" not in render(arms_table(PLAN, by_method, {}), "markdown")

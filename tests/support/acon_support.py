@@ -29,6 +29,7 @@ tasks = {json.dumps(TASKS)}
 [compressor]
 budget = 2048
 [adapt]
+method = "pair"
 candidates = 3
 fit_tasks = 2
 redraws = 2

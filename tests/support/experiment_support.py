@@ -19,6 +19,7 @@ budget = 1500
 [verify]
 allocation = "uniform:1"
 [adapt]
+method = "pair"
 candidates = 2
 fit_tasks = 2
 """

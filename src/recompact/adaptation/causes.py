@@ -159,7 +159,7 @@ def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -
     if added:
         text += f" They were too few at first, so it collected and verified {quantity(added, 'more training task')}."
     if common := sorted(refused):
-        text += f" No clause for {', '.join(common)}: harmless compactions lose that as often."
+        text += f" No cause counts for {', '.join(common)}: harmless compactions lose that as often."
     return text
 
 

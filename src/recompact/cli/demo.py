@@ -40,10 +40,12 @@ from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
 from recompact.evaluation.paired import Comparison, compare
 from recompact.evaluation.summary import Evaluation, arm_table, evaluation
+from recompact.values.candidate import Candidate
 from recompact.values.outputs import add_files
 from recompact.values.texts import command_line, quantity
 
 BUDGET = 2048
+WORLD = 101  # the first draw that was accepted, by figures of no method: docs/benchmarks.md#worlds
 ARMS = ("none", "prompting")
 TITLE = "What compaction does to a simulated agent"
 SIMULATED = "A simulation: simulated models in an embedded world. It shows the method, not how any real model behaves."
@@ -75,9 +77,8 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
             verified = statement_of(read_verdicts(store))
             digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
-            shown, comparison, evaluated = asyncio.run(
-                _evaluate(config, store, [*ARMS, f"PAIR={result.resolve()}"], test, runs, quiet=as_json)
-            )
+            arms = [*ARMS, f"{config.adapt.method}={result.resolve()}"]
+            shown, comparison, evaluated = asyncio.run(_evaluate(config, store, arms, test, runs, quiet=as_json))
     digest = _join_digests(digest, evaluated)  # of the records alone: the report is made from them
     runs_made = (str(path), str(run_path("evaluate", directory)))
     page = write_report(runs_made, directory, directory / "report.html", title=TITLE)
@@ -95,8 +96,26 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
 
 
 def _config(train: int) -> str:
-    plain = "[run]\nshare_prefix = false  # each arm plays every episode from its beginning, as in the paper\n"
-    return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n{plain}'
+    models = "".join(
+        f'[models.{role}]\nuse = "sim-{role}"\noptions = {{ world = {WORLD} }}\n\n'
+        for role in ("agent", "compressor", "optimizer")
+    )
+    return f"""\
+[suite]
+use = "pocket"
+limit = {train}
+
+{models}\
+[agent]
+model = "agent"
+
+[compressor]
+model = "compressor"
+budget = {BUDGET}
+
+[optimizer]
+model = "optimizer"
+"""
 
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
@@ -191,12 +210,21 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], h
         say(adapted.selection.statement)
     for candidate in adapted.candidates:
         if candidate.name == adapted.winner:
-            click.echo("It asks the compressor for this, because of what was observed:")
-            for clause in candidate.clauses:
-                flag = "  (tells the agent how to act)" if clause.tells_agent else ""
-                say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
+            _print_clauses(candidate)
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
+
+
+def _print_clauses(candidate: Candidate) -> None:
+    """The clauses that rest on compactions, each with what it rests on, and those that rest on nothing observed."""
+    if observed := [clause for clause in candidate.clauses if clause.answers]:
+        click.echo("It asks the compressor for this, because of what was observed:")
+    for clause in observed:
+        flag = "  (tells the agent how to act)" if clause.tells_agent else ""
+        say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
+    if general := [clause for clause in candidate.clauses if not clause.answers]:
+        say(f"And for this, as every prompt of this method does, whatever was observed ({len(general)} clauses):")
+        say("  + " + " / ".join(clause.text for clause in general))
 
 
 def _print_json(

@@ -194,7 +194,7 @@ class OptimizerConfig:
 class AdaptConfig:
     """[adapt]: how a template is adapted. Defaults are the paper's."""
 
-    method: str = key("pair", "pair, facts, acon-ut, gepa, …, an installed one, file.py:name or module:name")
+    method: str = key("causes", "causes, pair, facts, acon-ut, gepa, …, an installed one, file.py:name or module:name")
     options: dict[str, Any] = key({}, "options of that method")
     candidates: Count = key(5, "templates to choose from")
     fit_tasks: Count = key(12, "tasks that candidates are run on: those with the most compactions")

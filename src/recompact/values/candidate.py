@@ -273,7 +273,7 @@ class Selection:
         points = f"{value:+.1f} points ({low:+.1f} to {high:+.1f}) in {runs} each on training tasks that can be solved"
         if self.winner == ORIGINAL:
             return f"The candidate is worse than the original template, by {points}: the original stays."
-        taken = f"{self.winner} was taken, because its clauses rest on tested causes."
+        taken = f"{self.winner} was taken, because it answers the tested causes."
         if self.verdict == "better":
             return f"{taken} It is better than the original, by {points}."
         return f"{taken} Whether it is better than the original, these runs cannot tell: {points}."

@@ -46,6 +46,7 @@ budget = 1200
 [run]
 concurrency = 6
 [adapt]
+method = "pair"
 candidates = 2
 fit_tasks = 2
 [verify]

@@ -43,6 +43,7 @@ model = "optimizer"
 concurrency = 4
 step_limit = 30
 [adapt]
+method = "pair"
 candidates = 2
 fit_tasks = 4
 """
