@@ -279,7 +279,7 @@ def test_instances_and_clauses_for_the_agent() -> None:
 def test_methods_and_defaults() -> None:
     config: Config = parse_config("", Path("c.toml"))
     assert (config.adapt.method, config.adapt.candidates, config.adapt.fit_tasks, config.adapt.fit_runs) == (
-        "pair",
+        "causes",
         5,
         12,
         1,

@@ -123,7 +123,10 @@ def test_what_cannot_be_built_is_named_with_its_place(tmp_path: Path, text: str,
     ("text", "said"),
     [
         ("[adapt]\nmethod = 'par'", "line 2: [adapt] method: there is no method 'par'; did you mean 'pair'?"),
-        ("[adapt.options]\nsamples = 3", "line 2: [adapt.options] samples: method 'pair' takes no options"),
+        (
+            "[adapt]\nmethod = 'pair'\n[adapt.options]\nsamples = 3",
+            "line 4: [adapt.options] samples: method 'pair' takes no options",
+        ),
     ],
 )
 async def test_a_method_that_is_not_there_is_named_with_its_place(tmp_path: Path, text: str, said: str) -> None:

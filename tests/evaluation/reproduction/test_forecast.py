@@ -144,8 +144,12 @@ def test_an_adaptation_counts_what_is_left_of_each_step(tmp_path: Path) -> None:
     config = tmp_path / "small.toml"
     config.write_text('[suite]\nuse = "pocket"\nlimit = 6\n[compressor]\nbudget = 2048\n[ceiling]\ntokens = 1000\n')
     works = json.loads(recompact("adapt", config, "--dry-run", "--json").stdout)["works"]
-    assert [work["name"] for work in works] == ["collect", "verify", "revise", "select"]
+    assert [work["name"] for work in works] == ["collect", "verify", "bisect", "select"]
     assert all(work["expected"]["units"] for work in works)
+    _, verification, searches, _ = works
+    assert searches["expected"]["units"] <= searches["at_most"]["units"] == verification["expected"]["units"] // 2
+    pair = json.loads(recompact("adapt", config, "--method", "pair", "--dry-run", "--json").stdout)["works"]
+    assert [work["name"] for work in pair] == ["collect", "verify", "revise", "select"]
     facts = json.loads(recompact("adapt", config, "--method", "facts", "--dry-run", "--json").stdout)["works"]
     assert "revise" not in [work["name"] for work in facts]
     assert "[ceiling]" in recompact("adapt", config, "--dry-run").stdout

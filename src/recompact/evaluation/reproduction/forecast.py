@@ -4,12 +4,14 @@ paper prints need not be installed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from recompact.adaptation.method import Method
 from recompact.adaptation.registry import load_method
 from recompact.attribution.allocation import Allocation, RunFacts
+from recompact.attribution.bisection.bisect import PHASE, SHARE
 from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws
 from recompact.attribution.registry import allocation_named, allocation_of
 from recompact.engine.assembly import open_suite
@@ -37,6 +39,7 @@ from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 CONTINUATION = 0.7  # of a trajectory's tokens: the mean that follows from the paper's table of costs
 EVIDENCE = 0.25  # of [adapt] evidence_tokens: what a diagnosis is usually shown
 CALLS = 3  # to the optimizer for one candidate
+SEARCH = 25  # continuations of a search for one cause: benchmarks/causes.py counts 19 to 26
 
 
 async def number_of_tasks(config: Config, split: str) -> int:
@@ -77,6 +80,8 @@ async def forecast_adaptation(config: Config, method: Method, run: Path) -> Fore
     works = [_trajectories("collect", habits, tasks, _count_finished(run, "collect/"))]
     if method.needs_effects:
         works.append(_verification(config, run, habits, tasks))
+    if method.tested:
+        works.append(_searches(run, habits, tasks, works[-1]))
     own = method.training_runs * tasks
     if own:
         works.append(_trajectories(method.name, habits, own))
@@ -153,6 +158,15 @@ def _verification(config: Config, run: Path, habits: UsualTrajectory, tasks: int
     facts = RunFacts(config.run.seed, config.run.step_limit)
     allocation = allocation_named(config.verify, facts, config.directory)
     return _continuations("verify", habits, imagined_draws(allocation, round(tasks * habits.compactions)), 0)
+
+
+def _searches(run: Path, habits: UsualTrajectory, tasks: int, verification: Work) -> Work:
+    """What the search for causes takes, which has a share of the verification's continuations at most."""
+    most = int(SHARE * (verification.done + verification.expected.units))
+    expected = min(most, round(SEARCH * HARMFUL * tasks * habits.compactions))
+    done = _count_finished(run, f"{PHASE}/")
+    limit = _continuations("bisect", habits, most, done).expected
+    return replace(_continuations("bisect", habits, expected, done), at_most=limit)
 
 
 def _trajectories(name: str, habits: UsualTrajectory, number: int, done: int = 0) -> Work:
