@@ -216,15 +216,14 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], h
 
 
 def _print_clauses(candidate: Candidate) -> None:
-    """The clauses that rest on compactions, each with what it rests on, and those that rest on nothing observed."""
+    """The clauses that rest on compactions, each with what it rests on, and how many rest on nothing observed."""
     if observed := [clause for clause in candidate.clauses if clause.answers]:
         click.echo("It asks the compressor for this, because of what was observed:")
     for clause in observed:
         flag = "  (tells the agent how to act)" if clause.tells_agent else ""
         say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
-    if general := [clause for clause in candidate.clauses if not clause.answers]:
-        say(f"And for this, as every prompt of this method does, whatever was observed ({len(general)} clauses):")
-        say("  + " + " / ".join(clause.text for clause in general))
+    if general := sum(not clause.answers for clause in candidate.clauses):
+        say(f"Besides, {quantity(general, 'change')} that nothing observed here asks for: CHANGES.md has them.")
 
 
 def _print_json(
