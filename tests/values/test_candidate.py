@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sentences import numbers_in
 
+from recompact.adaptation.selection import fit_table
 from recompact.errors import InputError
 from recompact.values.candidate import (
     ORIGINAL,
@@ -177,3 +178,14 @@ def test_what_can_be_kept_by_rule_is_proposed_as_pins_and_anchors() -> None:
     kinds = [MissingKind(kind, f"2 {kind}s", "", 2, 0, 1) for kind in ("identifier", "condition", "done")]
     assert EvidenceCounts("compaction", 1, 1, missing=tuple(kinds)).by_rule.count("--arm") == 2
     assert EvidenceCounts("compaction", 1, 1, missing=tuple(kinds[-1:])).by_rule == ""
+
+
+def test_failed_compactions_of_candidates_are_counted_and_kept() -> None:
+    """A candidate whose compactions fail plays with its whole history: its successes are not the template's."""
+    fits = (Fit("original", 12, 8, 20.0), Fit("a", 12, 12, 15.0, failed=7))
+    selection = Selection(fits, "a", ("t",))
+    assert "7 of a" in selection.statement
+    assert read_record(Selection, json.loads(json.dumps(selection.to_json()))) == selection
+    assert "failed" not in Selection((fits[0],), "original", ("t",)).statement
+    assert [column.title for column in fit_table(selection).columns][-1] == "failed compactions"
+    assert [row[-1] for row in fit_table(selection).rows] == [0, 7]

@@ -15,7 +15,7 @@ from recompact.adaptation.method import Method
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.execution.scheduler import Unit
 from recompact.engine.shared_starts import SharedStart, can_share, play_starts
-from recompact.engine.store.runs import BROKEN, TrajectoryRow, continuation_rows, trajectories
+from recompact.engine.store.runs import BROKEN, TrajectoryRow, continuation_rows, failed_compactions, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
@@ -83,7 +83,7 @@ async def select(study: Study, candidates: Sequence[Candidate], under: str = "")
     cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
     rows = await fit_runs(study, templates, cells, under)
     shared, excluded = whole_cells(rows, cells)
-    fits = [fit_of(name, rows[name], shared, cells) for name in templates]
+    fits = [_fit(study.store, name, rows[name], shared, cells) for name in templates]
     return Selection(tuple(fits), best(fits), tasks, excluded=tuple(map(str, excluded)))
 
 
@@ -111,7 +111,7 @@ async def check(study: Study, candidates: Sequence[Candidate], under: str = "") 
     if not shared or (gain is not None and gain.high < 0):
         winner = ORIGINAL
     return Selection(
-        tuple(fit_of(name, rows[name], shared, cells) for name in templates),
+        tuple(_fit(study.store, name, rows[name], shared, cells) for name in templates),
         winner,
         tasks,
         TESTED,
@@ -183,6 +183,11 @@ def fit_of(name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell])
     return Fit(name, len(runs), sum(row.success for row in runs), steps, broken)
 
 
+def _fit(store: Store, name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell]) -> Fit:
+    failed = failed_compactions(store, [rows[cell] for cell in shared])
+    return replace(fit_of(name, rows, shared, cells), failed=failed.number)
+
+
 def difference(one: Rows, other: Rows, cells: Sequence[Cell]) -> Estimate | None:
     """How much more often one template succeeds than another, task by task; None where there is too little to say."""
     by_task: dict[str, list[float]] = {}
@@ -216,6 +221,9 @@ def _unit(template: Template, cell: Cell, under: str) -> str:
 def fit_table(selection: Selection) -> Table:
     """One row for each template."""
     fits = [(fit.name, fit) for fit in selection.fits]
-    heads = ("template", "runs", "passed", "mean steps", *(("broken",) if any(fit.broken for _, fit in fits) else ()))
-    rows = tuple((name, fit.runs, fit.passed, Number(fit.steps), fit.broken)[: len(heads)] for name, fit in fits)
-    return Table("Selection on the fit tasks", columns(*heads), rows, (CAVEAT,))
+    more = [key for key in ("broken", "failed") if any(getattr(fit, key) for _, fit in fits)]
+    heads = ("template", "runs", "passed", "mean steps", *more)
+    rows = tuple(
+        (name, fit.runs, fit.passed, Number(fit.steps), *(getattr(fit, key) for key in more)) for name, fit in fits
+    )
+    return Table("Selection on the fit tasks", columns(*heads, failed="failed compactions"), rows, (CAVEAT,))

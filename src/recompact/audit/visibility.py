@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,8 +25,10 @@ class Visible:
         return self.holds(number) and (result < 0 or self.holds(result))
 
     def until(self, end: int) -> Visible:
-        """Only what comes before this number."""
-        return intervals((a, min(b, end)) for a, b in zip(self.starts, self.ends, strict=True))
+        """Only what comes before this number. Branches that were abandoned leave many intervals, so they are sliced."""
+        place = bisect_left(self.starts, end)
+        starts, ends = self.starts[:place], self.ends[:place]
+        return Visible(starts, (*ends[:-1], end) if ends and ends[-1] > end else ends)
 
     def since(self, start: int) -> Visible:
         """Only what comes from this number on."""
@@ -49,7 +51,9 @@ class Visible:
     def onwards(self, start: int) -> Visible:
         """With everything from this number on."""
         before = self.until(start)
-        return intervals([*zip(before.starts, before.ends, strict=True), (start, FOREVER)])
+        if before.ends and before.ends[-1] == start:
+            return Visible(before.starts, (*before.ends[:-1], FOREVER))
+        return Visible((*before.starts, start), (*before.ends, FOREVER))
 
 
 def intervals(pieces: Iterable[tuple[int, int]]) -> Visible:

@@ -215,6 +215,7 @@ class Fit:
     passed: int
     steps: float
     broken: int = 0
+    failed: int = 0  # compactions in its runs: the agent went on with its whole history there
 
     @property
     def rate(self) -> float:
@@ -246,7 +247,7 @@ class Selection:
 
     @property
     def statement(self) -> str:
-        return f"{self._outcome}{self._exclusions}"
+        return f"{self._outcome}{self._exclusions}{self._failures}"
 
     @property
     def _outcome(self) -> str:
@@ -285,6 +286,11 @@ class Selection:
         runs = quantity(len(self.excluded), "run")
         was = _was(len(self.excluded))
         return f" {runs} of each template {was} left out, because an environment broke again and again."
+
+    @property
+    def _failures(self) -> str:
+        failed = [f"{fit.failed:,} of {fit.name}" for fit in self.fits if fit.failed]
+        return f" Compactions failed in these runs ({', '.join(failed)}), which say less about it." if failed else ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

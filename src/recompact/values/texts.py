@@ -139,8 +139,14 @@ def command_line(*words: object) -> str:
 
     >>> print(command_line("show", "my runs/a.db", "$(id)"))
     recompact show 'my runs/a.db' '$(id)'
+    >>> print(command_line("replay", "a.db", "-task#1", "--draws", 3))  # a name that looks like an option
+    recompact replay --draws 3 -- a.db '-task#1'
     """
-    return shlex.join(["recompact", *map(str, words)])
+    texts = list(map(str, words))
+    options = next((n for n, text in enumerate(texts) if text.startswith("--")), len(texts))
+    if "--" not in texts and any(text.startswith("-") for text in texts[1:options]):
+        texts = [texts[0], *texts[options:], "--", *texts[1:options]]
+    return shlex.join(["recompact", *texts])
 
 
 def _plural(noun: str) -> str:
