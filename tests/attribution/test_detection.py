@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from typing import get_args
+
+import pytest
 from attribution_support import Pair, boundary, outcomes, random_pool
 from hypothesis import given, strategies as st
 
-from recompact.attribution.detection import compare_allocations, detection, sample, selected_by_all
+from recompact.attribution.detection import Part, PartRule, compare_allocations, detection, sample, selected_by_all
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
+from recompact.values.outcome import BoundaryId
 
 
 def test_halving_against_fixed_pairs() -> None:
@@ -61,3 +65,27 @@ def test_where_nothing_is_harmful_or_retained_there_is_no_share_of_it() -> None:
     found = detection(sample(Uniform(3), harmful), {boundary(0)}, harmful)
     assert (found.recall, found.precision, found.f1) == (1.0, 1 / 3, 0.5)
     assert detection(sample(Uniform(3), harmful), set(), harmful).precision == 0.0
+
+
+def test_simpler_ways_to_save_draws_look_at_a_part_only() -> None:
+    """Two boundaries in a trajectory lose everything, the first and the third; the second adds steps."""
+    lost, longer, same = [outcomes(*[pair] * 9) for pair in ((1, 5, 0, 5), (1, 5, 1, 15), (1, 5, 1, 5))]
+    (first, second, third), other = (BoundaryId("collect/a", n) for n in (1, 2, 3)), BoundaryId("collect/b", 1)
+    pool = {first: lost, second: longer, third: lost, other: same}
+    uniform = Uniform(3)
+    by_rule = {rule: sample(Part(rule, uniform), pool) for rule in get_args(PartRule)}
+    assert set(by_rule["first two boundaries"].retained) == {first, second}
+    assert by_rule["first two boundaries"].continuations == 18
+    assert set(by_rule["first loss of success"].retained) == {first}
+    assert by_rule["first loss of success"].continuations == 12  # nothing after it in that trajectory
+    halves = [sample(Part("half of the trajectories", uniform, seed), pool).continuations for seed in range(12)]
+    assert set(halves) <= {0, 6, 18, 24}
+    assert len(set(halves)) > 1
+    scores = compare_allocations(
+        [uniform, Part("random half", uniform)], pool, rules=[{first}, {second, other}, {other}]
+    )
+    assert scores[0].support is not None
+    assert scores[0].support.value == pytest.approx(2 / 3)
+    assert scores[1].recall is not None
+    assert scores[1].recall.value < 1
+    assert compare_allocations([uniform], pool)[0].support is None

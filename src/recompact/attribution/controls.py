@@ -18,6 +18,7 @@ from recompact.attribution.records import outcomes_in
 from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
+from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcomes
@@ -91,7 +92,10 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         coupling=_coupling(drawn, equally),
         allocations=tuple(
             compare_allocations(
-                [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)], outcomes, thresholds=thresholds
+                [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)],
+                outcomes,
+                thresholds=thresholds,
+                rules=_rules(store),
             )
         )
         if enough
@@ -102,6 +106,14 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         if enough
         else (),
     )
+
+
+def _rules(store: Store) -> list[set[BoundaryId]]:
+    """The boundaries that each clause of the run's adapted templates cites."""
+    known = {str(id): id for row in boundary_rows(store) for id in [BoundaryId(row.unit, row.index)]}
+    winners = [record.winner for record in read_adaptations(store)]
+    cited = [clause.answers for winner in winners if winner for clause in winner.clauses]
+    return [ids for places in cited if (ids := {known[place] for place in places if place in known})]
 
 
 def _identity(

@@ -7,14 +7,17 @@ halving with a fixed three pairs like this; any two allocations can be compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from statistics import fmean
+from typing import Literal
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import channel_by_draws
 from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.attribution.prior import LearnedPriors
 from recompact.models.journal import seed_of
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.stats import Estimate, spread
 
 
@@ -66,6 +69,56 @@ def _permute(draws: Mapping[int, Outcome], seed: int) -> dict[int, Outcome]:
     return dict(enumerate(outcomes))
 
 
+PartRule = Literal["first two boundaries", "first loss of success", "random half", "half of the trajectories"]
+"""The simpler ways to save draws that the paper names beside halving."""
+
+
+@dataclass(frozen=True)
+class Part(Allocation):
+    """A control: the fixed budget for some boundaries only, by a simpler rule than halving."""
+
+    rule_name: PartRule
+    inner: Allocation
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.inner.name}, {self.rule_name}"
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.inner.thresholds
+
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        chosen = {id: own for id, own in outcomes.items() if self._takes(id, outcomes)}
+        return self.inner.due(chosen)
+
+    def retained(
+        self,
+        outcomes: Mapping[BoundaryId, Outcomes],
+        copied: CopiedArms = NO_COPIES,
+        priors: LearnedPriors | None = None,
+    ) -> Sequence[BoundaryId]:
+        kept = self.inner.retained({id: own for id, own in outcomes.items() if own.pre and own.post}, copied, priors)
+        return [id for id in kept if self.rule_name != "first loss of success" or self._loses(outcomes[id])]
+
+    def _takes(self, id: BoundaryId, outcomes: Mapping[BoundaryId, Outcomes]) -> bool:
+        match self.rule_name:
+            case "first two boundaries":
+                return id.index <= 2
+            case "random half":
+                return seed_of(f"half/{id}", 0, self.seed) % 2 == 0
+            case "half of the trajectories":
+                return seed_of(f"half/{id.unit}", 0, self.seed) % 2 == 0
+        earlier = [own for other, own in outcomes.items() if other.unit == id.unit and other.index < id.index]
+        number = self.inner.deciding_draws or 1
+        return all(len(own.pre) >= number <= len(own.post) and not self._loses(own) for own in earlier)
+
+    def _loses(self, own: Outcomes) -> bool:
+        pre, post = tuple(own.pre.values()), tuple(own.post.values())
+        return channel_by_draws(pre, post, self.thresholds) in ("error", "both")
+
+
 @dataclass(frozen=True)
 class Detection:
     """How one allocation did on one order of the draws, against the reference."""
@@ -75,6 +128,7 @@ class Detection:
     f1: float | None
     continuations: float  # per boundary
     tokens: float  # per boundary
+    support: float | None = None  # of the rules of an adapted prompt, the share with a boundary that was retained
 
 
 @dataclass(frozen=True)
@@ -87,6 +141,7 @@ class AllocationScore:
     f1: Estimate | None
     continuations: Estimate
     tokens: Estimate
+    support: Estimate | None = None
 
 
 def selected_by_all(pool: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> set[BoundaryId]:
@@ -104,14 +159,27 @@ def compare_allocations(
     *,
     seeds: Sequence[int] = range(20),
     thresholds: Thresholds = PAPER,
+    rules: Sequence[Collection[BoundaryId]] = (),
 ) -> list[AllocationScore]:
-    """Let each allocation sample from the same pool, in one order of the draws for each seed."""
+    """Let each allocation sample from the same pool, in one order of the draws for each seed. `rules` are those of a
+    prompt that was adapted from all draws: the boundaries that each of them cites."""
     reference = selected_by_all(pool, thresholds)
-    orders = [shuffle_draws(pool, seed) for seed in seeds]
+    orders = {seed: shuffle_draws(pool, seed) for seed in seeds}
     return [
-        _score(allocation.name, [detection(sample(allocation, order), reference, pool) for order in orders])
+        _score(
+            allocation.name,
+            [
+                detection(sample(_seeded(allocation, seed), order), reference, pool, rules)
+                for seed, order in orders.items()
+            ],
+        )
         for allocation in allocations
     ]
+
+
+def _seeded(allocation: Allocation, seed: int) -> Allocation:
+    """A part that is drawn by lot is another one in each order."""
+    return replace(allocation, seed=seed) if isinstance(allocation, Part) else allocation
 
 
 def _score(name: str, detections: Sequence[Detection]) -> AllocationScore:
@@ -122,6 +190,7 @@ def _score(name: str, detections: Sequence[Detection]) -> AllocationScore:
         _spread(d.f1 for d in detections),
         spread(d.continuations for d in detections),
         spread(d.tokens for d in detections),
+        _spread(d.support for d in detections),
     )
 
 
@@ -130,7 +199,12 @@ def _spread(values: Iterable[float | None]) -> Estimate | None:
     return spread(known) if known else None
 
 
-def detection(sampled: Sample, reference: Collection[BoundaryId], judged: Collection[BoundaryId]) -> Detection:
+def detection(
+    sampled: Sample,
+    reference: Collection[BoundaryId],
+    judged: Collection[BoundaryId],
+    rules: Sequence[Collection[BoundaryId]] = (),
+) -> Detection:
     """Score the retained boundaries against the reference, among those to be judged; costs are of all."""
     retained = set(sampled.retained) & set(judged)
     harmful = set(reference) & set(judged)
@@ -141,4 +215,5 @@ def detection(sampled: Sample, reference: Collection[BoundaryId], judged: Collec
         f1=2 * hits / (len(retained) + len(harmful)) if retained or harmful else None,
         continuations=sampled.continuations / len(sampled.outcomes),
         tokens=sampled.tokens / len(sampled.outcomes),
+        support=fmean(not retained.isdisjoint(rule) for rule in rules) if rules else None,
     )

@@ -103,10 +103,13 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
             " arm of a boundary."
         )
     for row in controls.allocations:
+        support = (
+            "" if row.support is None else f"; {_interval(row.support)} of the clauses keep a boundary they answer"
+        )
         say(
             f"{row.allocation}: recall {_rate_words(row.recall, 'nothing is harmful')}, precision"
             f" {_rate_words(row.precision, 'nothing was retained')}, against all draws;"
-            f" {row.continuations.value:.2f} continuations a boundary"
+            f" {row.continuations.value:.2f} continuations a boundary{support}"
         )
     if not controls.allocations:
         say(f"Halving against uniform: needs as many draws at every boundary: {more['draws']}")

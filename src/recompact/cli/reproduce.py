@@ -23,6 +23,7 @@ from recompact.evaluation.reproduction.experiments import Experiment, Setting, j
 from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
 from recompact.evaluation.reproduction.tables import TABLES, PaperTable, chosen_tables
 from recompact.values.tables import Format, as_json, render
+from recompact.values.template import load
 
 
 @click.command(name="reproduce")
@@ -34,6 +35,7 @@ from recompact.values.tables import Format, as_json, render
 @click.option("--train", type=click.IntRange(min=1), help="Adapt on the first N tasks (default: all).")
 @click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first N tasks (default: all).")
 @click.option("--other", "others", multiple=True, type=click.Path(path_type=Path), help="Other models, for transfer.")
+@click.option("--template", "templates", multiple=True, help="SCOPE=DIRECTORY of a template, for released. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Only print the runs it takes, with calls, tokens and money.")
 @click.option("--yes", is_flag=True, help="Start even if the forecast exceeds [ceiling] warn.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
@@ -47,6 +49,7 @@ def command(
     train: int | None,
     test: int | None,
     others: tuple[Path, ...],
+    templates: tuple[str, ...],
     dry_run: bool,
     yes: bool,
     form: Format,
@@ -68,7 +71,8 @@ def command(
     config = load_config(file)
     place = out or file.with_name(f"{file.stem}-reproduce")
     chosen_scopes: tuple[Scope, ...] = tuple(parse_scopes(scopes)) or SCOPES
-    setting = Setting(config, place, chosen_scopes, runs, train, test, tuple(map(load_config, others)))
+    released = _released_templates(templates)
+    setting = Setting(config, place, chosen_scopes, runs, train, test, tuple(map(load_config, others)), released)
     tables = chosen_tables(table, setting)
     experiments = join_experiments([experiment for each in tables for experiment in each.experiments(setting)])
     expected = asyncio.run(_forecast(setting, experiments))
@@ -81,6 +85,18 @@ def command(
     for experiment in experiments:
         _play(setting, experiment, again, quiet=form != "terminal")
     _print(setting, tables, form)
+
+
+def _released_templates(texts: Sequence[str]) -> dict[Scope, Path]:
+    """Where the templates are, by scope; they are read at once, before anything is paid for."""
+    released: dict[Scope, Path] = {}
+    for text in texts:
+        scope, _, directory = text.partition("=")
+        if scope not in SCOPES or not directory:
+            raise InputError(f"--template {text!r}: write SCOPE=DIRECTORY, as in --template history=released/history")
+        load(Path(directory))
+        released[scope] = Path(directory)
+    return released
 
 
 async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:

@@ -120,3 +120,26 @@ def test_tables_share_their_runs(config: Path, tmp_path: Path) -> None:
     every = [e for name in ("main", "locked", "cost") for e in TABLES[name].experiments(setting)]
     methods = ("acon-ut", "acon-utco", "pair", "acon-ut-locked")
     assert join_experiments(every) == (*(Adaptations(scope, methods) for scope in SCOPES), Evaluation(methods))
+
+
+def test_templates_that_others_released_stand_beside_the_papers_pair(config: Path, tmp_path: Path) -> None:
+    """With the placeholders that the paper's prompts have, and without any adaptation."""
+    place = tmp_path / "released"
+    place.mkdir()
+    (place / "system.md").write_text("You write checkpoints.\n")
+    (place / "first.md").write_text("{{ history }}\n\n## Goal\nThe aim.\n")
+    (place / "update.md").write_text("{{ history }}\n\n{{ prev_summary }}\n\n## Goal\nThe aim.\n")
+    words = ("reproduce", "released", "--config", str(config), "--scope", "history", "--out", str(tmp_path / "out"))
+    missing = recompact(*words, "--dry-run")
+    assert (missing.returncode, "--template history=" in missing.stderr) == (2, True)
+    wrong = recompact(*words, "--template", f"past={place}", "--dry-run")
+    assert (wrong.returncode, "SCOPE=DIRECTORY" in wrong.stderr) == (2, True)
+    sizes = ("--template", f"history={place}", "--test", "2", "--runs", "1")
+    forecast = recompact(*words, *sizes, "--dry-run", "--json")
+    assert [work["name"] for work in json.loads(forecast.stdout)["works"]] == ["released"]
+    done = recompact(*words, *sizes, "--json")
+    assert done.returncode == 0, done.stderr
+    ((table,),) = json.loads(done.stdout).values()
+    (pair,) = [row for row in table["rows"] if row["arm"] == "pair"]
+    assert pair["paper_acc"] == 84.7  # AppWorld's, which pocket stands beside
+    assert [run.name for run in (tmp_path / "out").glob("*.db")] == ["released.db"]

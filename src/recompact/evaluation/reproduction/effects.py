@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from typing import get_args
 
 from recompact.adaptation.registry import load_method
 from recompact.attribution.counts import counts, coupling
-from recompact.attribution.detection import compare_allocations, selected_by_all
+from recompact.attribution.detection import Part, PartRule, compare_allocations, selected_by_all
 from recompact.attribution.effects import effects_of
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
@@ -109,7 +110,9 @@ def allocation_table(setting: Setting) -> Table:
         verify = settings_of(store)
         thresholds = Thresholds(verify.hazard, verify.burden)
         pool = _complete(outcomes_in(store).outcomes)
-    allocations = (Uniform(3, thresholds), Halving(3, thresholds))
+    uniform = Uniform(3, thresholds)
+    parts = [Part(rule, uniform) for rule in get_args(PartRule)]
+    allocations = (uniform, Halving(3, thresholds), *parts)
     rows: list[Row] = []
     for score in compare_allocations(allocations, pool, thresholds=thresholds):
         printed = printed_table("allocations").get(score.allocation, {})
@@ -129,7 +132,7 @@ def allocation_table(setting: Setting) -> Table:
     )
     notes = (
         f"Against what all {DRAWS} draws select; 20 orders of the draws, 2.5 to 97.5 percentiles. Continuations are of"
-        " one boundary.",
+        " one boundary. Parts are the simpler ways that the paper examined too; it prints no figures of them.",
         *(() if selected_by_all(pool, thresholds) else ("Nothing is selected by all draws, so there is no recall.",)),
         *beside_notes(setting),
     )

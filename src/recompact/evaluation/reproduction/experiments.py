@@ -5,9 +5,9 @@ Each is one run file, so it can be stopped and resumes where it left off, and ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,6 +49,7 @@ class Setting:
     train: int | None = None  # tasks to adapt on; all of the split by default
     test: int | None = None
     others: tuple[Config, ...] = ()  # the same suite with other models
+    released: Mapping[Scope, Path] = field(default_factory=dict)  # templates that somebody else adapted
 
     def path(self, name: str) -> Path:
         """The file of a run."""
@@ -106,9 +107,12 @@ class Evaluation:
     methods: tuple[str, ...]
     other: int | None = None  # which of the other configs
     baselines: bool = True
+    released: bool = False  # with templates that somebody else adapted
 
     @property
     def name(self) -> str:
+        if self.released:
+            return "released"
         return "evaluate" if self.other is None else f"transfer-{self.other + 1}"
 
     async def play(self, setting: Setting, watch: Watch) -> None:
@@ -131,6 +135,8 @@ class Evaluation:
 
     def _scoped_arms(self, setting: Setting, scope: Scope) -> list[Arm]:
         places = {method: setting.template(method, scope) for method in self.methods}
+        if self.released:
+            places = dict.fromkeys(self.methods, setting.released[scope])
         adapted = [
             Arm(name, PROMPTED, scope=scope, template=load(place), directory=str(place))
             for name, place in places.items()

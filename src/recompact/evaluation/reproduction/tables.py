@@ -119,6 +119,21 @@ def _transfer(setting: Setting) -> list[Table]:
     return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *beside_notes(setting)))]
 
 
+def _released(setting: Setting) -> list[Experiment]:
+    if missing := [scope for scope in setting.scopes if scope not in setting.released]:
+        raise InputError(
+            f"released needs a template of scope {' and '.join(missing)}: give --template {missing[0]}=DIRECTORY, or"
+            " --scope with the one you have"
+        )
+    return [Evaluation(("pair",), baselines=False, released=True)]
+
+
+def _released_table(setting: Setting) -> list[Table]:
+    chosen = Evaluation(("pair",), baselines=False, released=True)
+    title = f"{setting.config.suite.use}, test tasks, pair as released"
+    return [main_table(read_evaluation(setting, chosen.name, chosen.arms(setting), title), setting)]
+
+
 def _title(key: str, arm: str) -> str:
     return f"{'Acc' if key.startswith('acc') else 'Pass^3'} {arm}"
 
@@ -183,6 +198,7 @@ TABLES = {
             lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [threshold_table(setting)],
         ),
+        PaperTable("released", "templates that others adapted, as PAIR (--template)", _released, _released_table),
         PaperTable("transfer", "the adapted template with other models (--other)", _transfers, _transfer),
     )
 }
@@ -193,6 +209,7 @@ def chosen_tables(name: str, setting: Setting) -> list[PaperTable]:
     known = benchmark(setting.config.suite.use)
     if name == "all":
         left_out = {*(() if setting.others else ("transfer",)), *(() if known and known.group else ("groups",))}
+        left_out |= set() if setting.released else {"released"}
         return [table for table in TABLES.values() if table.name not in left_out]
     if name not in TABLES:
         raise InputError(f"unknown table {name!r}: choose {', '.join(TABLES)}, or all")
