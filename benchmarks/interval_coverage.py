@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from recompact.attribution.controls import COUPLED, _coupling
 from recompact.attribution.effects import effect_of, hazard_estimate
 from recompact.attribution.no_harm import probability_none
-from recompact.attribution.prior import learn_priors
+from recompact.attribution.prior import learn_priors, pooled_dispersion, published_prior
 from recompact.evaluation.adaptations import FEWEST
 from recompact.evaluation.paired import MEASURED
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
@@ -75,13 +75,13 @@ def burdens(draws: int, dispersion: float, limit: int | None = None, retained: b
             arms.append({n: Outcome(1.0, int(steps[n]), 0, bool(out[n])) for n in range(draws)})
         return Outcomes(*arms)
 
-    def trial(chance: np.random.Generator) -> tuple[Estimate | None, float]:
-        known = {BoundaryId(f"collect/{n}", 1): boundary(chance) for n in range(26)}
-        own = BoundaryId("collect/0", 1)
-        effect = effect_of(known[own], prior=learn_priors(known).of(own))
-        assert effect is not None
-        chosen = effect.burden_estimate if not retained or effect.selected else None
-        return chosen, 3.0 if limit is None else 0.9 * 3.0
+    def trial(chance: np.random.Generator) -> tuple[Estimate, float]:
+        others = [boundary(chance) for _ in range(25)]
+        prior = replace(published_prior(), dispersion=pooled_dispersion(others))
+        while True:
+            effect = effect_of(boundary(chance), prior=prior)
+            if effect is not None and (effect.selected or not retained):
+                return effect.burden_estimate, 3.0 if limit is None else 0.9 * 3.0
 
     ended = "" if limit is None else f", one in ten at the limit of {limit}"
     kept = ", retained" if retained else ""

@@ -169,7 +169,7 @@ def compare_allocations(
         _score(
             allocation.name,
             [
-                detection(sample(_seeded(allocation, seed), order), reference, pool, rules)
+                detection(sample(_with_seed(allocation, seed), order), reference, pool, rules)
                 for seed, order in orders.items()
             ],
         )
@@ -177,7 +177,7 @@ def compare_allocations(
     ]
 
 
-def _seeded(allocation: Allocation, seed: int) -> Allocation:
+def _with_seed(allocation: Allocation, seed: int) -> Allocation:
     """A part that is drawn by lot is another one in each order."""
     return replace(allocation, seed=seed) if isinstance(allocation, Part) else allocation
 

@@ -141,7 +141,7 @@ def _fit_prior(known: Sequence[Outcomes]) -> Prior:
     rates, changed = _fitted_rates(start, Counter(won_and_lost(own) for own in known))
     variance = pooled_variance(start.variance, [arm for own in known for arm in (own.pre.values(), own.post.values())])
     pairs = Counter(added_steps(own) for own in known if own.pre and own.post)
-    return Prior(rates, changed, _fitted_burdens(start, pairs, variance), variance, _pooled_dispersion(known))
+    return Prior(rates, changed, _fitted_burdens(start, pairs, variance), variance, pooled_dispersion(known))
 
 
 def won_and_lost(outcomes: Outcomes) -> tuple[float, float, float, float]:
@@ -226,7 +226,7 @@ def pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:
     return squares / freedom
 
 
-def _pooled_dispersion(known: Sequence[Outcomes]) -> float:
+def pooled_dispersion(known: Sequence[Outcomes]) -> float:
     """Of the lengths within an arm, of draws that did not run out of steps.
 
     Where no arm has two of them, the two arms of a boundary stand in: what a compaction adds makes that too large.

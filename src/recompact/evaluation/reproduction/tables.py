@@ -119,7 +119,7 @@ def _transfer(setting: Setting) -> list[Table]:
     return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *beside_notes(setting)))]
 
 
-def _released(setting: Setting) -> list[Experiment]:
+def _released_runs(setting: Setting) -> list[Experiment]:
     if missing := [scope for scope in setting.scopes if scope not in setting.released]:
         raise InputError(
             f"released needs a template of scope {' and '.join(missing)}: give --template {missing[0]}=DIRECTORY, or"
@@ -198,7 +198,7 @@ TABLES = {
             lambda setting: [Diagnostics(setting.scopes[0])],
             lambda setting: [threshold_table(setting)],
         ),
-        PaperTable("released", "templates that others adapted, as PAIR (--template)", _released, _released_table),
+        PaperTable("released", "templates that others adapted, as PAIR (--template)", _released_runs, _released_table),
         PaperTable("transfer", "the adapted template with other models (--other)", _transfers, _transfer),
     )
 }
