@@ -9,9 +9,12 @@ import click
 from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.errors import InputError
 from recompact.suites.workspace.folder import TaskFolder, folders_below
+from recompact.suites.workspace.harbor import IMAGE, write_harbor_task
 from recompact.suites.workspace.repository import add_repository
+from recompact.values.outputs import replaced_directory
 from recompact.values.reading import read_small
 from recompact.values.tables import Column, Table
+from recompact.values.texts import quantity
 
 _tasks = click.option(
     "--tasks",
@@ -87,6 +90,27 @@ def add(
         return
     protected = ", ".join(folder.check.protected) or "nothing: the agent can change everything the check uses"
     say(f"{folder.path} is a task now. Its check is `{folder.check.command}`; protected from the agent: {protected}.")
+
+
+@command.command()
+@click.option("--to", "form", type=click.Choice(["harbor"]), required=True, help="The format.")
+@click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: TASKS-harbor).")
+@click.option("--image", default=IMAGE, show_default=True, help="The container image that tasks start from.")
+@_tasks
+@json_option
+def export(form: str, out: Path | None, image: str, root: Path, as_json: bool) -> None:
+    """Write the tasks as Harbor's task folders, with their checks as verifiers."""
+    folders = folders_below(root)
+    if not folders:
+        raise InputError(f"there are no tasks in {root}: name their directory with --tasks")
+    out = out or Path(f"{root.resolve().name}-{form}")
+    with replaced_directory(out, "Harbor tasks") as directory:
+        for folder in folders:
+            write_harbor_task(folder, directory / folder.id, image)
+    if as_json:
+        print_json({"directory": str(out), "image": image, "tasks": [folder.id for folder in folders]})
+    else:
+        say(f"Written: {out} ({quantity(len(folders), 'task')}). Their checks need in {image} what they need here.")
 
 
 def _read(path: Path) -> str:
