@@ -101,3 +101,14 @@ def test_a_page_begins_with_what_the_reader_gets(page: str) -> None:
     body = text.partition("\n\n")[2]
     assert re.match(r"[A-Z`\[]", body), "prose comes first, not code or a table"
     assert sentence[0] == body[0] or body[0] == "["
+
+
+def test_the_changelog_begins_with_this_version_and_each_fits_a_screen() -> None:
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert versions[0].startswith(recompact.__version__)
+    for version in versions:
+        assert set(re.findall(r"^### (.+)$", version, re.MULTILINE)) <= {"Added", "Changed", "Fixed"}
+        assert not re.search(r"^- ", version.partition("###")[0], re.MULTILINE), (
+            "lines go under Added, Changed or Fixed"
+        )
+        assert len(version.splitlines()) <= 60, "merge a line into one that is there"

@@ -12,7 +12,6 @@ import recompact
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -23,17 +22,6 @@ def test_the_version_has_one_home_which_the_citation_repeats() -> None:
     assert citation is not None
     assert f'__version__ = "{recompact.__version__}"' in home
     assert citation[1] == recompact.__version__
-
-
-def test_the_changelog_begins_with_this_version_and_each_fits_a_screen() -> None:
-    versions = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:]
-    assert versions[0].startswith(recompact.__version__)
-    for version in versions:
-        assert set(re.findall(r"^### (.+)$", version, re.MULTILINE)) <= {"Added", "Changed", "Fixed"}
-        assert not re.search(r"^- ", version.partition("###")[0], re.MULTILINE), (
-            "lines go under Added, Changed or Fixed"
-        )
-        assert len(version.splitlines()) <= 60, "merge a line into one that is there"
 
 
 def test_the_workflow_tests_every_python_that_is_claimed() -> None:
