@@ -84,7 +84,7 @@ def api_page(page: str) -> str:
     parts = [f"# {title}\n\n{gain} All are imported from `recompact`.\n\n{listed}\n"]
     for name, module in names.items():
         options = {"heading": name, "toc_label": name}
-        lines = "".join(f"      {key}: {value}\n" for key, value in options.items())
+        lines = "".join(f'      {key}: "{value}"\n' for key, value in options.items())
         parts.append(f"::: recompact.{module}.{name}\n    options:\n{lines}")
     return "\n".join(parts)
 
