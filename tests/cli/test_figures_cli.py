@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from commands import recompact
+from run_files import change_rows
 
 from recompact.values.template import default_template
 from recompact.version import install_command
@@ -29,8 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = recompact("evaluate", "c.toml", *arms, *more, "--run", run, cwd=home)
         assert done.returncode == 0, done.stderr
     shutil.copy(home / "runs" / "here.db", home / "runs" / "there.db")
-    with sqlite3.connect(home / "runs" / "there.db") as db:
-        db.execute("UPDATE calls SET configured = 'another-model'")
+    change_rows(home / "runs" / "there.db", "UPDATE calls SET configured = 'another-model'")
     tasks = 'tasks = ["pocket-train-005", "pocket-train-019"]'
     (home / "v.toml").write_text(f"[suite]\n{tasks}\n[compressor]\nbudget = 2048\n")
     for command in (("collect", "v.toml"), ("verify", "v", "--draws", 4)):

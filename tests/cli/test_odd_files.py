@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import recompact
 from places import deep
+from run_files import change_rows
 
 from recompact.engine.store.connection import StoreError
 from recompact.engine.store.store import Store
@@ -51,9 +52,10 @@ def test_a_part_of_a_template_that_is_none(kind: str, tmp_path: Path) -> None:
 
 def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:
     for name in ("good", "bad"):
-        with Store.open(tmp_path / f"{name}.db") as store, store.transaction():
-            if name == "bad":
-                store._db.execute("INSERT INTO meta VALUES ('identity', '3'), ('skipped', '7'), ('arms', 'nonsense')")
+        with Store.open(tmp_path / f"{name}.db"):
+            pass
+    odd = "INSERT INTO meta VALUES ('identity', '3', 0), ('skipped', '7', 0), ('arms', 'nonsense', 0)"
+    change_rows(tmp_path / "bad.db", odd)
     ended = recompact("runs", "--dir", tmp_path, "--json")
     assert ended.returncode == 0, ended.stderr
     assert "good" in ended.stdout

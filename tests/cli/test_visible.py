@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import recompact
 from report_support import add_boundary, claim, make_evaluation, make_verified
+from run_files import change_rows
 
 from recompact.adaptation.selection import fit_table
 from recompact.cli.running import report_unfinished
@@ -57,9 +57,8 @@ def _spoil(run: Path) -> None:
     """What a run file can hold besides what models and environments wrote."""
     with Store.open(run) as store:
         store.set_metadata(replace(store.metadata, suite=NAME, version=NAME))
-    with sqlite3.connect(run) as db:
-        db.execute("UPDATE trajectories SET ending = ?", (NAME,))
-        db.execute("UPDATE continuations SET ending = ?, error = ?", (NAME, NAME))
+    change_rows(run, "UPDATE trajectories SET ending = ?", (NAME,))
+    change_rows(run, "UPDATE continuations SET ending = ?, error = ?", (NAME, NAME))
 
 
 def _add_incident(run: Path) -> None:

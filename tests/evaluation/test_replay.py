@@ -26,7 +26,7 @@ from replay_support import (
     told,
     vault,
 )
-from run_files import select_rows
+from run_files import change_rows, select_rows
 
 from recompact.attribution.divergence import needed_facts
 from recompact.attribution.effects import effect_of
@@ -332,7 +332,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
         with store.transaction():
             bare = store.put(store.text(document).replace('"snapshot":[', '"was":['))
             bare = store.put(store.text(bare)[:-1] + ',"snapshot":null}')
-            store._db.execute("UPDATE boundaries SET document = ? WHERE unit = ? AND idx = 1", (bare, FIRST.unit))
+        change_rows(store, "UPDATE boundaries SET document = ? WHERE unit = ? AND idx = 1", (bare, FIRST.unit))
         with pytest.raises(InputError, match=r"vault-0#1 .*snapshot"):
             asyncio.run(replay(study, FIRST, {"k": KEEPING}))
         store.set_metadata(replace(store.metadata, command="evaluate"))

@@ -9,6 +9,7 @@ import pytest
 from commands import recompact
 from experiment_support import PLAN, small_experiment
 from needs import OFFICEBENCH, needs, require
+from run_files import change_rows
 
 import experiment
 from echoes import repeated_sentences, sentences
@@ -16,7 +17,6 @@ from experiment import Experiment, load_experiment, names, read_plan
 from forecast import amounts, assumed_habits, forecast
 from recompact.adaptation.gepa_search import MINIBATCH
 from recompact.adaptation.registry import METHODS
-from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference
@@ -170,8 +170,7 @@ def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys:
 def test_a_trial_whose_environments_broke_decides_nothing(small: Experiment) -> None:
     hopeless = replace(small, plan=replace(small.plan, solvable=5))
     assert run(hopeless, hopeless.plan.methods, "all", None, 1) == 0
-    with Store.open(hopeless.trial) as store, store.transaction():
-        store._db.execute("UPDATE trajectories SET ending = 'environment error' WHERE task = 'pocket-train-002'")
+    change_rows(hopeless.trial, "UPDATE trajectories SET ending = 'environment error' WHERE task = 'pocket-train-002'")
     with pytest.raises(InputError, match="the environments of pocket-train-002 broke"):
         run(hopeless, hopeless.plan.methods, "all", None, 1)
     assert "In 1 of them the environment broke, so nothing follows from this yet." in page(hopeless)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,30 +12,31 @@ import fakes
 import pytest
 from commands import Done, reading_config, recompact, served
 from fakes import Noter, Reader
-from run_files import select_rows
+from run_files import change_rows, select_rows
 
 from recompact.engine.store.store import Store
 
-Damage = Callable[[sqlite3.Connection], None]
+Damage = Callable[[Path], None]
 
 
 def message(text: str) -> Damage:
     """A reply whose message is this text, under its own hash, as an older version might have kept it."""
 
-    def damage(db: sqlite3.Connection) -> None:
+    def damage(path: Path) -> None:
         import hashlib
 
         raw = text.encode("utf-8", "surrogatepass")
         key = hashlib.sha256(raw).digest()
-        db.execute("INSERT OR IGNORE INTO texts VALUES (?, 0, ?)", (key, raw))
-        db.execute("UPDATE calls SET message = ? WHERE unit = 'collect/book-001' AND ordinal = 3", (key,))
+        change_rows(path, "INSERT OR IGNORE INTO texts VALUES (?, 0, ?)", (key, raw))
+        change_rows(path, "UPDATE calls SET message = ? WHERE unit = 'collect/book-001' AND ordinal = 3", (key,))
 
     return damage
 
 
-def column(name: str, value: object) -> Damage:
-    def damage(db: sqlite3.Connection) -> None:
-        db.execute(f"UPDATE calls SET {name} = ? WHERE unit = 'collect/book-001' AND ordinal = 3", (value,))
+def column(name: str, value: object, seal: bool = True) -> Damage:
+    def damage(path: Path) -> None:
+        where = "unit = 'collect/book-001' AND ordinal = 3"
+        change_rows(path, f"UPDATE calls SET {name} = ? WHERE {where}", (value,), seal=seal)
 
     return damage
 
@@ -45,9 +45,9 @@ def calling(id: object = "c", name: object = "look", arguments: object = '{"page
     return json.dumps({"role": "assistant", "content": "", "calls": [[id, name, arguments]]})
 
 
-def packed_badly(db: sqlite3.Connection) -> None:
-    db.execute("INSERT INTO texts VALUES (?, 1, ?)", (b"\1" * 32, zlib.compress(b"x" * 500)[:9]))
-    column("message", b"\1" * 32)(db)
+def packed_badly(path: Path) -> None:
+    change_rows(path, "INSERT INTO texts VALUES (?, 1, ?)", (b"\1" * 32, zlib.compress(b"x" * 500)[:9]))
+    column("message", b"\1" * 32)(path)
 
 
 DAMAGES: dict[str, Damage] = {
@@ -68,6 +68,8 @@ DAMAGES: dict[str, Damage] = {
     "a finish that is none": column("finish", "odd"),
     "notes that are no list": column("notes", "7"),
     "a text that does not unpack": packed_badly,
+    "another checksum": column("checksum", 7, seal=False),
+    "other usage": column("input", 5, seal=False),
 }
 
 
@@ -93,9 +95,7 @@ def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(
     config, path = home / "pages.toml", home / "runs" / "pages.db"
     with Store.open(path) as store:
         spent = store.spent()
-    db = sqlite3.connect(path, isolation_level=None)
-    damage(db)
-    db.close()
+    damage(path)
     for _ in range(2):
         ended = recompact("collect", config)
         assert ended.returncode == 1, ended.stderr
@@ -121,9 +121,7 @@ def test_what_was_set_aside_is_played_again_when_asked_and_its_calls_stay_paid(t
         whole = digest(recompact("collect", config))
         with Store.open(path) as store:
             store.reopen("collect/book-001")
-        db = sqlite3.connect(path, isolation_level=None)
-        DAMAGES["an id that is an object"](db)
-        db.close()
+        DAMAGES["an id that is an object"](path)
         assert recompact("collect", config).returncode == 1
         runs = recompact("runs", "--dir", path.parent)
         assert "1 unit set aside" in runs.stdout

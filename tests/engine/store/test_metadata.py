@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, strategies as st
+from run_files import change_rows
 
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.store import Store
@@ -43,8 +42,7 @@ def test_keys_of_another_version_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with Store.open(path) as store:
         store.set_metadata(RunMetadata(command="collect", verified={"hazard": 0.5}))
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("""INSERT INTO meta VALUES ('later', '{"a":1}')""")
+    change_rows(path, """INSERT INTO meta VALUES ('later', '{"a":1}', 0)""")
     with Store.open(path) as store:
         store.set_metadata(replace(store.metadata, suite="office", verified=None))
         assert store.metadata == RunMetadata(command="collect", suite="office", others={"later": {"a": 1}})

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from examples import examples
 from hypothesis import given, strategies as st
+from run_files import change_rows
 
 from recompact.engine.config import Config, SuiteConfig
 from recompact.engine.store.packing import pack, unpack
@@ -105,8 +106,7 @@ def test_a_unit_that_is_resumed_keeps_what_it_asks_then(tmp_path: Path) -> None:
     sent = [("agent", Request(conversation(*"abcdef"[:n]))) for n in range(1, 6)]
     with claimed(tmp_path / "run.db") as store:
         ask(store, "u", sent[:2])
-        with store.transaction():
-            store._db.execute("UPDATE calls SET asked = NULL")  # as an older version leaves it
+        change_rows(store, "UPDATE calls SET asked = NULL")  # as an older version leaves it
         ask(store, "u", sent)
         kept = [kept_request(store, "u", ordinal) for ordinal in range(5)]
     assert kept[:2] == [None, None]
@@ -132,8 +132,7 @@ def test_what_is_not_what_was_sent_is_refused(tmp_path: Path, damage: str) -> No
     with claimed(tmp_path / "run.db") as store:
         ask(store, "u", [("agent", Request(conversation(*"abc"[:n]), TOOLS, DECODING)) for n in (1, 2, 3)])
         assert kept_request(store, "u", 2) is not None
-        with store.transaction():
-            store._db.execute(damage)
+        change_rows(store, damage)
         with pytest.raises(StoreError):
             kept_request(store, "u", 2)
 

@@ -26,6 +26,7 @@ from report_support import (
     note_adaptation,
     selected,
 )
+from run_files import change_rows
 from view_support import add_case, ask, note_plan
 
 from recompact.attribution.judgement import read_verdicts
@@ -107,8 +108,7 @@ def test_citations_lead_to_the_very_lines(cited: CitedCase) -> None:
 def test_a_run_without_requests_says_that_it_has_no_lines(cited: CitedCase, tmp_path: Path) -> None:
     home, id, _ = cited
     shutil.copy(home / "mine.db", tmp_path / "mine.db")
-    with Store.open(tmp_path / "mine.db") as store, store.transaction():
-        store._db.execute("UPDATE calls SET asked = NULL")
+    change_rows(tmp_path / "mine.db", "UPDATE calls SET asked = NULL")
     before = (tmp_path / "mine.db").read_bytes()
     case, runs, run, calls = pages(
         tmp_path, case_address(id), "", "run/mine/?order=harm", f"run/mine/calls?unit={quote(id.unit, safe='')}"
@@ -150,9 +150,9 @@ def test_every_call_is_shown_word_for_word(cited: CitedCase) -> None:
 def test_what_was_changed_is_not_called_exact(cited: CitedCase, tmp_path: Path) -> None:
     home, id, _ = cited
     shutil.copy(home / "mine.db", tmp_path / "mine.db")
-    with Store.open(tmp_path / "mine.db") as store, store.transaction():
-        store._db.execute("UPDATE calls SET request = randomblob(32) WHERE unit = ? AND ordinal = 3", (id.unit,))
-        store._db.execute("UPDATE calls SET request = 10000000000000 WHERE unit = ?", (f"diagnose/{id}~2",))
+    file = tmp_path / "mine.db"
+    change_rows(file, "UPDATE calls SET request = randomblob(32) WHERE unit = ? AND ordinal = 3", (id.unit,))
+    change_rows(file, "UPDATE calls SET request = 10000000000000 WHERE unit = ?", (f"diagnose/{id}~2",))
     whole, case = pages(tmp_path, f"run/mine/call?unit={quote(id.unit, safe='')}&ordinal=4", case_address(id))
     assert "is not what was sent" in whole
     assert "Word for word" not in whole

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from recompact.engine.store.checksums import check_rows
 from recompact.engine.store.schema import APPLICATION_ID, FORMAT, SCHEMA
 from recompact.errors import InputError
 
@@ -44,6 +45,15 @@ def take_lock(path: Path) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
+
+
+def keep_lock(path: Path, lock: int) -> int:
+    """The lock of a writer, which somebody may have removed: taken again, unless another writer has it by now."""
+    if os.fstat(lock).st_nlink:
+        return lock
+    anew = take_lock(path)
+    os.close(lock)
+    return anew
 
 
 def writer_of(path: Path) -> int | None:
@@ -86,6 +96,7 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
     connection = _connect(path)
     if not _is_run(connection, path):
         _create_tables(connection, path)
+    check_rows(connection, without=("calls",))  # `journaled` does, call by call: what is wrong concerns one unit
     return connection
 
 
@@ -96,6 +107,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         connection = sqlite3.connect(":memory:", isolation_level=None)
         _create_tables(connection, path)
+    check_rows(connection)
     connection.execute("PRAGMA query_only=ON")
     return connection
 
@@ -226,6 +238,11 @@ def _statements(script: str) -> Iterator[str]:
 def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """What SQLite reported, with the file and the way out."""
     text = str(error)
+    if "UNIQUE" in text:
+        return StoreError(
+            f"{path}: another process has written to it meanwhile ({text}): see that only one does, and run the same"
+            " command again"
+        )
     if "full" in text or "disk I/O" in text:
         return StoreError(
             f"{path} could not be written ({text}): free some space and run the same command again;"

@@ -7,10 +7,11 @@ from one of ours.
 from __future__ import annotations
 
 APPLICATION_ID = 0x52435054  # "RCPT"
-FORMAT = 6
+FORMAT = 7
 
 SCHEMA = """
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    -- Every row but those of texts has a checksum of its other values: see `checksums`.
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 
     -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib, 2 zlib with others at hand.
     CREATE TABLE texts (hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL);
@@ -25,7 +26,7 @@ SCHEMA = """
         finish TEXT NOT NULL, model TEXT NOT NULL, configured TEXT NOT NULL,
         input INTEGER NOT NULL, output INTEGER NOT NULL, cached INTEGER NOT NULL, reasoning INTEGER NOT NULL,
         calls INTEGER NOT NULL, seconds REAL NOT NULL, estimated INTEGER NOT NULL, notes TEXT NOT NULL, asked BLOB,
-        cache_reported INTEGER NOT NULL,
+        cache_reported INTEGER NOT NULL, checksum INTEGER NOT NULL,
         PRIMARY KEY (unit, ordinal)
     ) WITHOUT ROWID;
 
@@ -34,26 +35,31 @@ SCHEMA = """
         phase TEXT NOT NULL, configured TEXT NOT NULL, role TEXT NOT NULL,
         input INTEGER NOT NULL, output INTEGER NOT NULL, cached INTEGER NOT NULL, reasoning INTEGER NOT NULL,
         calls INTEGER NOT NULL, estimated INTEGER NOT NULL, cache_reported INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (phase, configured, role)
     ) WITHOUT ROWID;
 
     -- A unit of work that is finished. result is a hash in texts: the whole of what came out, without timings.
-    CREATE TABLE units (name TEXT PRIMARY KEY, kind TEXT NOT NULL, result BLOB NOT NULL, seconds REAL NOT NULL);
+    CREATE TABLE units (
+        name TEXT PRIMARY KEY, kind TEXT NOT NULL, result BLOB NOT NULL, seconds REAL NOT NULL,
+        checksum INTEGER NOT NULL
+    );
 
     -- Units that would fail again if they were played again.
-    CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 
     -- What queries and tables read of a trajectory; the whole of it is its unit's result.
     CREATE TABLE trajectories (
         unit TEXT PRIMARY KEY, phase TEXT NOT NULL, task TEXT NOT NULL, run INTEGER NOT NULL, groups TEXT NOT NULL,
         success INTEGER NOT NULL, value REAL NOT NULL, ending TEXT NOT NULL, steps INTEGER NOT NULL,
         compactions INTEGER NOT NULL, peak INTEGER NOT NULL, peak_reported INTEGER NOT NULL,
-        usage TEXT NOT NULL, incidents INTEGER NOT NULL
+        usage TEXT NOT NULL, incidents INTEGER NOT NULL, checksum INTEGER NOT NULL
     );
 
     CREATE TABLE boundaries (
         unit TEXT NOT NULL, idx INTEGER NOT NULL, step INTEGER NOT NULL,
         pre_tokens INTEGER NOT NULL, post_tokens INTEGER NOT NULL, document BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (unit, idx)
     ) WITHOUT ROWID;
 
@@ -61,7 +67,7 @@ SCHEMA = """
     CREATE TABLE continuations (
         name TEXT PRIMARY KEY, unit TEXT NOT NULL, idx INTEGER NOT NULL, arm TEXT NOT NULL, draw INTEGER NOT NULL,
         success INTEGER NOT NULL, value REAL NOT NULL, ending TEXT NOT NULL, steps INTEGER NOT NULL,
-        usage TEXT NOT NULL, error TEXT NOT NULL,
+        usage TEXT NOT NULL, error TEXT NOT NULL, checksum INTEGER NOT NULL,
         UNIQUE (unit, idx, arm, draw)
     );
 
@@ -75,6 +81,7 @@ SCHEMA = """
         p_harmful REAL, score REAL, channel TEXT, pre_draws INTEGER, post_draws INTEGER, H_variance REAL,
         confirmed TEXT, resampled TEXT,
         wordings INTEGER NOT NULL, copies INTEGER NOT NULL, copied_summaries INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (settings, unit, idx)
     ) WITHOUT ROWID;
 """

@@ -18,11 +18,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from recompact.engine.store.checksums import (
+    FAULT,
+    columns_of_tables,
+    damaged_table,
+    insertion,
+    is_intact,
+    without_checks,
+)
 from recompact.engine.store.connection import (
     LOCK,
     StoreError,
     connect_to_read,
     connect_to_write,
+    keep_lock,
     store_error,
     take_lock,
 )
@@ -96,12 +105,15 @@ class Store:
         self.close()
 
     def check_file(self) -> None:
-        """Fail where the file was deleted or replaced, because what is written to it now would go nowhere."""
+        """Fail where the file was deleted or replaced, because what is written to it now would go nowhere, or where
+        another writer got in because the lock was removed."""
         if _identity(self.path) != self._file:
             raise StoreError(
                 f"{self.path} was deleted or replaced while this command was writing to it: what was recorded there is"
                 " lost; put the file back and run the same command again, or start anew with --run NAME"
             )
+        if self._lock is not None:
+            self._lock = keep_lock(self.path, self._lock)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -197,10 +209,10 @@ class Store:
         before, after = self._meta(), metadata.to_json()
         with self.transaction():
             for key in before.keys() - after.keys():
-                self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+                self._db.execute("DELETE FROM main.meta WHERE key = ?", (key,))
             for key, value in after.items():
                 if before.get(key) != value:
-                    self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, canonical(value)))
+                    self.insert("meta", {"key": key, "value": canonical(value)}, replace=True)
 
     def _meta(self) -> dict[str, Any]:
         return {key: json.loads(value) for key, value in self._select("SELECT key, value FROM meta")}
@@ -215,8 +227,8 @@ class Store:
         if reasons := self._select("SELECT reason FROM set_aside WHERE unit = ?", (unit,)):
             raise SetAside(str(reasons[0][0]))
         rows = self._select(
-            f"SELECT ordinal, request, message, finish, model, notes, {', '.join(USAGE)}"
-            " FROM calls WHERE unit = ? ORDER BY ordinal",
+            f"SELECT ordinal, request, message, finish, model, notes, {is_intact('calls')}, {', '.join(USAGE)}"
+            " FROM main.calls WHERE unit = ? ORDER BY ordinal",
             (unit,),
         )
         return {row[0]: (self._request(unit, row), self._reply(unit, row)) for row in rows}
@@ -225,9 +237,11 @@ class Store:
         return self._read(unit, row[0], lambda: str(row[1].hex()))
 
     def _reply(self, unit: str, row: Sequence[Any]) -> Reply:
-        ordinal, _, message, finish, model, notes, *usage = row
+        ordinal, _, message, finish, model, notes, intact, *usage = row
 
         def read() -> Reply:
+            if not intact:
+                raise ValueError("it is not what was written")
             written = Message.from_json(self.document(message))
             reply = Reply(written, Usage(*usage), finish, model, tuple(json.loads(notes)))
             if not in_shape(reply):
@@ -284,31 +298,35 @@ class Store:
             self._drop_calls("unit = ? AND ordinal >= ?", (unit, ordinal))
 
     def _drop_calls(self, condition: str, parameters: Sequence[Any]) -> None:
-        """Take calls out of the journal but not what they cost. Call within a transaction."""
+        """Take calls out of the journal but not what they cost, as far as that can be read. Call within a
+        transaction."""
         sums = ", ".join(f"sum({name})" for name in USAGE)
-        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE)
-        self._db.execute(
-            f"INSERT INTO dropped (phase, configured, role, {', '.join(USAGE)})"
-            f" SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, {sums}"
-            f" FROM calls WHERE {condition} GROUP BY 1, 2, 3 ON CONFLICT DO UPDATE SET {added}",
+        rows = self._select(
+            f"SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, {sums}"
+            f" FROM main.calls WHERE {condition} AND {is_intact('calls')} GROUP BY 1, 2, 3",
             parameters,
         )
-        self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
+        for phase, configured, role, *counts in rows:
+            self._note_cost(phase, configured, role, counts)
+        self._db.execute(f"DELETE FROM main.calls WHERE {condition}", parameters)
+
+    def _note_cost(self, phase: str, configured: str, role: str, counts: Sequence[int]) -> None:
+        """Add to what was paid for calls that the journal does not have. Call within a transaction."""
+        key = {"phase": phase, "configured": configured, "role": role}
+        query = f"SELECT {', '.join(USAGE)} FROM dropped WHERE phase = ? AND configured = ? AND role = ?"
+        before = (self._select(query, tuple(key.values())) or [(0,) * len(USAGE)])[0]
+        sums = {name: old + new for name, old, new in zip(USAGE, before, counts, strict=True)}
+        self.insert("dropped", key | sums, replace=True)
 
     def note_unanswered(self, configured: str, usage: Usage) -> None:
         """Remember what was paid, or may have been, for calls that brought no reply."""
-        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE)
         with self.transaction():
-            self._db.execute(
-                f"INSERT INTO dropped (phase, configured, role, {', '.join(USAGE)})"
-                f" VALUES ('', ?, ?, {', '.join('?' * len(USAGE))}) ON CONFLICT DO UPDATE SET {added}",
-                (configured, UNANSWERED, *(getattr(usage, name) for name in USAGE)),
-            )
+            self._note_cost("", configured, UNANSWERED, [getattr(usage, name) for name in USAGE])
 
     def set_aside(self, unit: str, reason: str) -> None:
         """Remember that a unit would fail again if it were played again."""
         with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", (unit, reason))
+            self.insert("set_aside", {"unit": unit, "reason": reason}, replace=True)
 
     def units_set_aside(self) -> dict[str, str]:
         """Why each of these units is not played again."""
@@ -319,7 +337,7 @@ class Store:
         units = self.units_set_aside()
         for unit in units:
             with self.transaction():
-                self._db.execute("DELETE FROM set_aside WHERE unit = ?", (unit,))
+                self._db.execute("DELETE FROM main.set_aside WHERE unit = ?", (unit,))
             try:
                 self.journaled(unit)
             except UnreadableReply as unreadable:
@@ -343,22 +361,20 @@ class Store:
 
     def finish(self, unit: str, kind: str, result: str, seconds: float) -> None:
         """Record a unit's result. Call within the transaction that writes what belongs to it."""
-        self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
+        self.insert("units", {"name": unit, "kind": kind, "result": self.put(result), "seconds": seconds})
 
     def forget_units(self, prefixes: Sequence[str]) -> None:
         """Drop units whose names begin with one of these, with their calls and records, so that they run again. What
         the calls cost stays known."""
-        tables = [row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
         with self.transaction():
             for prefix in prefixes:
                 self._drop_calls("substr(unit, 1, ?) = ?", (len(prefix), prefix))
-            for table in tables:
-                columns = [row["name"] for row in self._rows(f"SELECT name FROM pragma_table_info('{table}')")]
+            for table, columns in columns_of_tables().items():
                 key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
                 if key not in columns:
                     continue
                 for prefix in prefixes:
-                    self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
+                    self._db.execute(f"DELETE FROM main.{table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
 
     def reopen(self, unit: str) -> None:
         """Drop a unit's result but not its calls: when it runs again, it replays those and pays for none twice."""
@@ -367,7 +383,7 @@ class Store:
                 *(("units", "name"), ("continuations", "name")),
                 *(("trajectories", "unit"), ("boundaries", "unit"), ("set_aside", "unit")),
             ):
-                self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (unit,))
+                self._db.execute(f"DELETE FROM main.{table} WHERE {column} = ?", (unit,))
 
     def result(self, unit: str) -> Any:
         rows = self._select("SELECT result FROM units WHERE name = ?", (unit,))
@@ -389,11 +405,9 @@ class Store:
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def insert(self, table: str, values: Mapping[str, Any]) -> None:
-        """Add a row to one of our own tables. Call within a transaction."""
-        columns = ", ".join(values)
-        marks = ", ".join("?" * len(values))
-        self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+    def insert(self, table: str, values: Mapping[str, Any], *, replace: bool = False) -> None:
+        """Add a row to one of our own tables, with its checksum. Call within a transaction."""
+        self._db.execute(*insertion(table, values, replace=replace))
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""
@@ -406,7 +420,12 @@ class Store:
         try:
             return cursor.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
-            raise store_error(error, self.path) from error
+            if FAULT not in str(error):
+                raise store_error(error, self.path) from error
+        if table := damaged_table(self._db):
+            raise self.damaged(f"a row of the table {table} is not the one that was written")
+        with without_checks(self._db):
+            return cursor.execute(query, parameters).fetchall()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

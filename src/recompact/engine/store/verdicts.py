@@ -180,7 +180,7 @@ class VerdictsRecorded:
 def write_verdicts(store: Store, settings: bytes, records: bytes, verdicts: Sequence[Verdict]) -> None:
     """Keep these verdicts, the most harmful first, in place of earlier ones of the settings or of other records."""
     with store.transaction():
-        store._db.execute("DELETE FROM verdicts WHERE settings = ? OR records != ?", (settings, records))
+        store._db.execute("DELETE FROM main.verdicts WHERE settings = ? OR records != ?", (settings, records))
         for place, verdict in enumerate(verdicts):
             store.insert("verdicts", {"settings": settings, "records": records, "place": place, **_values(verdict)})
     emit(VerdictsRecorded(store, tuple(verdicts)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, render_undrawn, selected
+from run_files import change_rows
 
 from recompact.attribution.legend import headline
 from recompact.engine.store.records import write_trajectory
@@ -193,10 +194,9 @@ def test_the_list_has_the_numbers_of_recompact_boundaries(tmp_path: Path) -> Non
 
 def test_what_is_harmful_though_success_rose_says_so(tmp_path: Path) -> None:
     run = make_verified(tmp_path / "v.db", ["red"])
-    with sqlite3.connect(run) as db:
-        db.execute(
-            "UPDATE continuations SET success = (arm = 'POST' AND draw = 0), value = (arm = 'POST' AND draw = 0)"
-        )
+    change_rows(
+        run, "UPDATE continuations SET success = (arm = 'POST' AND draw = 0), value = (arm = 'POST' AND draw = 0)"
+    )
     (case,) = read_report([str(run)], tmp_path).verified[0].cases
     assert case.verdict.kind == "harmful"
     assert case.notes[-1] == "Only steps were lost: with the summary the agent succeeded more often."
