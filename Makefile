@@ -15,7 +15,7 @@ RECOMPACT_TEST_MODEL_ID ?= 1.5b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-attack test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench docs release clean
 
 help: ## list the targets
@@ -44,6 +44,9 @@ unit: $(READY) ## the tests, except those marked slow
 
 test-slow: $(READY) ## the tests marked slow, and every property with all of its examples
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'slow or hypothesis' --hypothesis-profile thorough
+
+test-attack: $(READY) ## try to get in and to break things, at random by SEED: what docs/security.md promises, minutes
+	RECOMPACT_ATTACK_SEED=$(SEED) $(BIN)/python tests/support/attacks.py
 
 test-browser: $(READY) ## the pages in Chromium, which it installs where it may; without it they are skipped
 	-@$(MAKE) --no-print-directory browser

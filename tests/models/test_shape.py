@@ -23,6 +23,7 @@ from recompact.engine.store.store import Store
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
+from recompact.models.anthropic import AnthropicModel
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import BrokenModel, MalformedReply, ModelFailure
 from recompact.models.journal import UnitCalls
@@ -37,7 +38,7 @@ COUNT = counter()
 SUITE = function_suite("odd", [add], {"one": ("What is 2 + 2?", "4")})
 FINISH = Reply(assistant("", ToolCall("c", "finish", '{"answer": "4"}')), Usage(30, 10, calls=1))
 ENDPOINT = Endpoint("odd", "http://127.0.0.1:1/v1")
-KINDS = {api: kinds(api) for api in ("chat", "responses")}
+KINDS = {api: kinds(api) for api in BODIES}
 NUMBER = sum(map(len, KINDS.values()))
 
 
@@ -47,7 +48,8 @@ class Odd:
     name = "odd"
 
     def __init__(self, api: str, body: bytes) -> None:
-        self._reader = OpenAIModel(Endpoint("odd", "http://127.0.0.1:1/v1", api=api))  # type: ignore[arg-type]
+        client = AnthropicModel if api == "anthropic" else OpenAIModel
+        self._reader = client(Endpoint("odd", "http://127.0.0.1:1/v1", api=api))  # type: ignore[arg-type]
         self._body: bytes | None = body
 
     async def reply(self, request: Request) -> Reply:
@@ -120,7 +122,7 @@ def _json_values() -> st.SearchStrategy[Any]:
 @given(st.data())
 @examples(200)
 def test_any_value_in_any_two_places_is_shaped_or_a_failure_of_the_call(data: st.DataObject) -> None:
-    api = data.draw(st.sampled_from(["chat", "responses"]))
+    api = data.draw(st.sampled_from(list(BODIES)))
     body = BODIES[api]
     for _ in range(data.draw(st.integers(1, 2))):
         body = with_value(body, data.draw(st.sampled_from(list(places(body)))), data.draw(_json_values()))

@@ -1,4 +1,4 @@
-"""Odd replies of a server, one kind for each place of a reply and each odd value in that place, for both APIs; and a
+"""Odd replies of a server, one kind for each place of a reply and each odd value in that place, for three APIs; and a
 suite whose tasks name the kind that they are to be answered with."""
 
 from __future__ import annotations
@@ -91,7 +91,19 @@ RESPONSES: dict[str, Any] = {
         "output_tokens_details": {"reasoning_tokens": 2},
     },
 }
-BODIES = {"chat": CHAT, "responses": RESPONSES}
+MESSAGES: dict[str, Any] = {
+    "id": "x",
+    "type": "message",
+    "role": "assistant",
+    "model": "odd-1",
+    "stop_reason": "tool_use",
+    "content": [
+        {"type": "text", "text": "So."},
+        {"type": "tool_use", "id": "call_1", "name": "add", "input": {"a": 1, "b": 1}},
+    ],
+    "usage": {"input_tokens": 30, "output_tokens": 10, "cache_read_input_tokens": 5},
+}
+BODIES = {"chat": CHAT, "responses": RESPONSES, "anthropic": MESSAGES}
 
 ERRORS: dict[str, Any] = {
     "error inside": {"error": {"message": "no", "code": "odd"}},

@@ -53,10 +53,12 @@ def parse_config(text: str, path: Path) -> Config:
         data = tomllib.loads(text)
     except RecursionError:
         raise InputError(f"{path} cannot be read: it is nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of thousands of digits
         raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
     lines = lines_of(text)
     tables, mistakes = _validate(data, lines)
+    if any(not mistake["loc"] for mistake in mistakes):  # the file as a whole: its values are nested too deeply
+        raise InputError(f"{path} cannot be read: it is nested too deeply")
     problems = list(dict.fromkeys(_phrase(mistake, lines) for mistake in mistakes))
     if tables is None:  # one mistake must not hide another: go on without it
         _drop(data, map(_place, mistakes))
