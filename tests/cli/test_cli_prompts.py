@@ -178,7 +178,7 @@ def test_import_of_files(run: Run, tmp_path: Path) -> None:
         (["x", "--package", "y"], "need a harness"),
         (["--first", "nowhere"], "nowhere cannot be read"),
         (["bytes"], "is not UTF-8 text"),
-        (["/dev/null"], "/dev/null is empty"),
+        (["/dev/null"], "/dev/null cannot be read"),
         (["openclaw"], "recompact prompts import FILE"),
         (["langchain", "--package", "."], "--package must name"),
     ],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,7 +171,11 @@ def test_the_first_interrupt_says_what_it_waits_for_and_the_second_does_not_wait
         while b"waiting" not in said and (line := process.stderr.readline()):
             said += line
         assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        for _ in range(20):  # on a busy machine a signal may find Python where it drops what a handler raises
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(3)
+                break
+        assert process.returncode == 130
         process.stderr.close()
     assert b"waiting for sleep (pages.py:" in said, said

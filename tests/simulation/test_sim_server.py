@@ -157,7 +157,7 @@ def test_plain_calls_by_the_openai_package() -> None:
         ("/chat/completions", b"[]", 400, "invalid_request"),
         ("/chat/completions", {"model": "sim"}, 400, "invalid_request"),
         ("/chat/completions", {"model": "sim", "messages": [{"role": "user", "content": [3]}]}, 400, "invalid_request"),
-        ("/responses", {"model": "sim", "input": [{"type": "computer_call"}]}, 400, "invalid_request"),
+        ("/responses", {"model": "sim", "input": [3]}, 400, "invalid_request"),
         ("/chat/completions", {"model": "x", "messages": []}, 404, "model_not_found"),
         ("/embeddings", {}, 404, "unknown_url"),
     ],

@@ -168,7 +168,7 @@ class OpenAIModel:
             failure = self._failure(
                 failures.BadRequest, f"{self.endpoint.host} has no {self._path} below base_url (404): {hint}"
             )
-            failure.ends_run = True  # every other call would be sent there too
+            failure.ends_run = not offered  # with no list of models either, every other call would fail alike
             return failure
         return self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
 
