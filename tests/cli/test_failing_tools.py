@@ -9,9 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
