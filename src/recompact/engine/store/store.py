@@ -418,14 +418,17 @@ class Store:
         cursor = self._db.cursor()
         cursor.row_factory = factory
         try:
-            return cursor.execute(query, parameters).fetchall()
+            try:
+                return cursor.execute(query, parameters).fetchall()
+            except sqlite3.Error as error:
+                if FAULT not in str(error):
+                    raise
+            if table := damaged_table(self._db):
+                raise self.damaged(f"a row of the table {table} is not the one that was written")
+            with without_checks(self._db):
+                return cursor.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
-            if FAULT not in str(error):
-                raise store_error(error, self.path) from error
-        if table := damaged_table(self._db):
-            raise self.damaged(f"a row of the table {table} is not the one that was written")
-        with without_checks(self._db):
-            return cursor.execute(query, parameters).fetchall()
+            raise store_error(error, self.path) from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
