@@ -160,6 +160,7 @@ def test_strangers_do_not_end_a_session_of_wrap(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["ending"] == "finished"
 
 
+@needs("bubblewrap")
 async def test_an_agent_with_its_users_rights_has_a_key_that_models_do_not_see(tmp_path: Path) -> None:
     write_notes(tmp_path / "tasks")
     shows = AGENT.replace("output = ended.stdout", "output = os.environ['OPENAI_API_KEY'] + ended.stdout")

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from run_files import select_rows
+from run_files import change_rows
 from sentences import numbers_in
 from verify_support import FickleNoter, ShakyReader, books, study_of
 
@@ -91,7 +91,7 @@ async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alon
         assert any("A/A" in sentence for sentence in statement.sentences())
         assert controls_of(store).to_json()["statement"]["control"]["boundaries"] == made.boundaries
         # Boundaries that were left out since have no control; where all were, there is nothing to correct.
-        select_rows(store, "UPDATE continuations SET ending = 'environment error'")
+        change_rows(store, "UPDATE continuations SET ending = 'environment error'")
         assert not outcomes_in(store).outcomes
         assert control_of(store) is None
 

@@ -81,7 +81,7 @@ async def client(server: Server | str, **settings: Any) -> AsyncIterator[OpenAIM
     """The client of the API that the settings name."""
     url = server if isinstance(server, str) else server.base_url
     kind = AnthropicModel if settings.get("api") == "anthropic" else OpenAIModel
-    model = kind(replace(Endpoint("sim", url, timeout=5.0), **settings))
+    model = kind(replace(Endpoint("sim", url, timeout=60.0), **settings))
     try:
         yield model
     finally:
