@@ -14,6 +14,7 @@ from hypothesis import settings
 from needs import skip_unmet, summary
 
 from recompact.environments.own_directory import empty_directory
+from recompact.values import events
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Jobs that a script puts into the background ignore Ctrl-C, and so would every process that the tests start.
@@ -31,6 +32,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(pyfuncitem.obj(**wanted))
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_listeners_left() -> Iterator[None]:
+    """A tracker that a command starts lives as long as its process, which several tests share."""
+    yield
+    events._listeners.clear()
 
 
 @pytest.fixture
