@@ -80,7 +80,8 @@ def check_out(repo: str, commit: str, target: Path) -> str:
         revision = _git("-C", place, "rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         name = revision.decode().strip()
         with tarfile.open(fileobj=io.BytesIO(_git("-C", place, "archive", "--format=tar", name))) as tar:
-            tar.extractall(target, filter="tar")
+            tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # Python 3.11 has none before 3.11.4
+            tar.extractall(target)
     return name
 
 
