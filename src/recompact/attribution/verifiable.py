@@ -30,7 +30,7 @@ def refuse_without_effects(store: Store) -> None:
         f"{store.path} is an evaluation: it took no snapshots at its {compactions} in"
         f" {quantity(len(phase), 'trajectory')}, so effects cannot be estimated. To estimate them, run"
         f" {command_line('collect', config)} && {command_line('verify', config)}. To see what the agent did after each"
-        f" compaction, run {command_line('show', store.path, '--behaviour')}"
+        f" compaction, run {command_line('show', store.path, options=['--behaviour'])}"
     )
 
 
@@ -38,4 +38,4 @@ def way_to_verify(store: Store, *options: str) -> str:
     """The command that verifies a run, or what can be done where there is none."""
     if store.metadata.suite == LOOP and not store.metadata.config_file:
         return "a loop is verified from Python, as a subject that recompact.agent_suite makes of it: docs/loops.md"
-    return command_line("verify", store.path, *options)
+    return command_line("verify", store.path, options=options)

@@ -57,7 +57,8 @@ class Ledger:
         self._number = 0
         self._keys: dict[str, tuple[int, int]] = {}
         self._visible = Visible()
-        self._seen: list[tuple[int, Visible]] = [(0, self._visible)]  # what was visible since when
+        self._shown = self._visible  # since the last compaction, before any rewind
+        self._rewound: list[tuple[int, int]] = []  # since then: up to where and when, for what was visible in between
         self._lines = LineIndex()
         self._reads = ReadIndex()
         self._failures = FailureIndex()
@@ -191,14 +192,11 @@ class Ledger:
             self.tally.notes["rewind to a record that is not in the file"] += 1
             return
         self._rewinds += 1
-        self._show(self._visible.until(place[1] + 1).onwards(self._number))
-
-    def _show(self, visible: Visible) -> None:
-        self._visible = visible
-        self._seen.append((self._number, visible))
+        self._rewound.append((place[1] + 1, self._number))
+        self._visible = self._visible.until(place[1] + 1).onwards(self._number)
 
     def _visible_at(self, number: int) -> Visible:
-        return next(visible for since, visible in reversed(self._seen) if since <= number)
+        return self._shown.after_rewinds((end, since) for end, since in self._rewound if since <= number)
 
     def _take_compaction(self, event: CompactionEvent) -> None:
         if self._pending is not None:
@@ -266,8 +264,7 @@ class Ledger:
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
         if event.kind == "summary":
             after = after.without([self._summary_number])  # one summary replaces the other
-        self._show(after.onwards(number))
-        return Horizon(number, before, self._visible)
+        return Horizon(number, before, after.onwards(number))
 
     def _count_calls(self, boundary: Horizon) -> tuple[int, int]:
         """How many calls of any kind a compaction dropped and kept; those that it dropped are forgotten."""
@@ -286,7 +283,8 @@ class Ledger:
         self._text_chars = sum(text.chars for text in kept)
         self._known = {number: step for number, step in self._known.items() if holds(number)}
         self._keys = {key: span for key, span in self._keys.items() if holds(span[0]) or holds(span[1])}
-        self._seen = self._seen[-1:]
+        self._shown = self._visible = boundary.after
+        self._rewound = []
         self._open = {key: step for key, step in self._open.items() if holds(step.number)}
 
     def _settle(self) -> None:

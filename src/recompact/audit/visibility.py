@@ -55,6 +55,21 @@ class Visible:
             return Visible(before.starts, (*before.ends[:-1], FOREVER))
         return Visible((*before.starts, start), (*before.ends, FOREVER))
 
+    def after_rewinds(self, rewinds: Iterable[tuple[int, int]]) -> Visible:
+        """`until` the first and `onwards` from the second number of each in turn, in time that grows with their number."""
+        starts, ends = list(self.starts), list(self.ends)
+        for end, since in rewinds:
+            while starts and starts[-1] >= end:
+                del starts[-1], ends[-1]
+            if ends:
+                ends[-1] = min(ends[-1], end)
+            if ends and ends[-1] == since:
+                ends[-1] = FOREVER
+            else:
+                starts.append(since)
+                ends.append(FOREVER)
+        return Visible(tuple(starts), tuple(ends))
+
 
 def intervals(pieces: Iterable[tuple[int, int]]) -> Visible:
     """Intervals brought into order; touching ones are joined, empty ones left out.

@@ -229,4 +229,4 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
         say(f"Stopped after {until}, as requested.")
     if target:
         say(f"The template, its manifest and CHANGES.md are in {target}")
-        say(f"To use it in your harness: {command_line('export', target)} --to HARNESS")
+        say(f"To use it in your harness: {command_line('export', target, options=['--to', 'HARNESS'])}")

@@ -62,7 +62,7 @@ def command(
         expected = asyncio.run(forecast_collection(loaded, path))
         print_forecast(expected, loaded, path, "json" if as_json else "terminal")
         return
-    again = command_line("collect", config, *(["--run", run] if run else []))
+    again = command_line("collect", config, options=["--run", run] if run else [])
     with open_run(path) as store:
         with ending_early(path, again):
             work = _collect(loaded, store, skip, retry=retry, accept_changes=accept_changes, quiet=as_json)

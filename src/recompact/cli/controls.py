@@ -90,7 +90,7 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
     else:
         say(
             'Identity: needs the same tasks without compaction ([compressor] kind = "none"):'
-            f" {command_line('controls', path)} --without THAT_RUN"
+            f" {command_line('controls', path, options=['--without', 'THAT_RUN'])}"
         )
     if controls.coupling is not None:
         say(

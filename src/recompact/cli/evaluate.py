@@ -325,7 +325,7 @@ def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: 
         return
     print_tables([breakdown_table(by_models)], form)
     if form == "terminal":
-        say(f"Draw it: {command_line('figures', *runs)} --out figures")
+        say(f"Draw it: {command_line('figures', *runs, options=['--out', 'figures'])}")
 
 
 def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:

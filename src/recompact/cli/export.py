@@ -45,7 +45,7 @@ def command(
         program = PROFILES[name].command[0]
         raise InputError(
             f"{name} has no compaction of its own, so there is no prompt to replace. recompact wrap compacts in its"
-            f" place: {command_line('wrap', '--template', template, 'CONFIG', '--', program)} …"
+            f" place: {command_line('wrap', 'CONFIG', '--', program, options=['--template', template])} …"
         )
     harness = load_harness(name, Path.cwd())
     export = harness.export(resolve(template, Path.cwd()), budget)

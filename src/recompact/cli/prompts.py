@@ -177,7 +177,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     out = console()
     _print_origin(out, template, str(target))
     _print_findings(out, findings, target)
-    say(f"Written to {target}. Show it with `{command_line('prompts', 'show', target)}`.")
+    say(f"Written to {target}. Show it with `{command_line('prompts show', target)}`.")
 
 
 def _import(

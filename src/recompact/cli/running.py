@@ -30,7 +30,7 @@ from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside
 from recompact.values.tables import Format, Table
-from recompact.values.texts import command_line, quantity
+from recompact.values.texts import quantity
 
 
 def this_command(*, without: Sequence[str] = ()) -> str:
@@ -41,7 +41,7 @@ def this_command(*, without: Sequence[str] = ()) -> str:
             next(words, None)
         elif not word.startswith(tuple(f"{option}=" for option in without)):
             kept.append(word)
-    return command_line(*kept)
+    return shlex.join(["recompact", *kept])
 
 
 skip_option = click.option(

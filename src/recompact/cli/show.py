@@ -154,7 +154,7 @@ def _show_evaluation(
     else:
         print_tables([run_table(task, runs)])
         arm, row = runs[-1]
-        one = command_line("show", store.path, task, "--arm", arm.label, "--run", row.run + 1)
+        one = command_line("show", store.path, task, options=["--arm", arm.label, "--run", row.run + 1])
         say(f"One of them: {one}")
 
 
@@ -173,7 +173,7 @@ def _show_arms(store: Store, arms: Sequence[ArmRuns], as_json: bool) -> None:
     summary = overview_table([overview(store)])
     print_tables([summary, arm_progress_table(arms), task_table(begun)] if begun else [summary])
     if begun:
-        one = command_line("show", store.path, "TASK", "--arm", begun[-1].label, "--run", 1)
+        one = command_line("show", store.path, "TASK", options=["--arm", begun[-1].label, "--run", 1])
         say(f"One of them: {one}")
     else:
         say("No trajectory is finished yet.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 import tempfile
 import traceback
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 
 import click
 
-from recompact.values.texts import command_line, visible, visible_line
+from recompact.values.texts import visible, visible_line
 from recompact.version import __version__
 
 
@@ -36,6 +37,6 @@ def _write_log(error: Exception) -> str:
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as log:
         log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n")
         log.write(f"recompact {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
-        log.write(f"{command_line(*sys.argv[1:])}\n\n")
+        log.write(f"{shlex.join(['recompact', *sys.argv[1:]])}\n\n")
         log.write(visible("".join(traceback.format_exception(error))))
     return path

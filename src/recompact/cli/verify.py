@@ -225,7 +225,7 @@ def _report(
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             say(
-                f"Fix what broke, then retry: {command_line('verify', store.path)} --retry",
+                f"Fix what broke, then retry: {command_line('verify', store.path, options=['--retry'])}",
                 err=True,
             )
     report_skipped(store)

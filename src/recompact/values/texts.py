@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from recompact.values.tokens import TokenCounter
 from recompact.values.trajectory import Action
@@ -134,19 +134,19 @@ def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-def command_line(*words: object) -> str:
+def command_line(command: str, *operands: object, options: Iterable[object] = ()) -> str:
     """A command of ours as it can be pasted into a shell: no part of a name or a path is run there.
 
-    >>> print(command_line("show", "my runs/a.db", "$(id)"))
-    recompact show 'my runs/a.db' '$(id)'
-    >>> print(command_line("replay", "a.db", "-task#1", "--draws", 3))  # a name that looks like an option
-    recompact replay --draws 3 -- a.db '-task#1'
+    >>> print(command_line("prompts show", "my prompts/$(id)", options=["--part", "first"]))
+    recompact prompts show 'my prompts/$(id)' --part first
+    >>> print(command_line("replay", "a.db", "--task#1", options=["--draws", 3]))  # a name that looks like an option
+    recompact replay --draws 3 -- a.db '--task#1'
     """
-    texts = list(map(str, words))
-    options = next((n for n, text in enumerate(texts) if text.startswith("--")), len(texts))
-    if "--" not in texts and any(text.startswith("-") for text in texts[1:options]):
-        texts = [texts[0], *texts[options:], "--", *texts[1:options]]
-    return shlex.join(["recompact", *texts])
+    names, chosen = list(map(str, operands)), list(map(str, options))
+    words = [*names, *chosen]
+    if any(name.startswith("-") for name in names):
+        words = [*chosen, *(() if "--" in names else ("--",)), *names]
+    return shlex.join(["recompact", *command.split(), *words])
 
 
 def _plural(noun: str) -> str:

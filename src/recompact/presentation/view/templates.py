@@ -48,7 +48,7 @@ def _exports(places: Sequence[tuple[str, str]], harnesses: Sequence[str]) -> tup
             name,
             where,
             Path(where).is_dir(),
-            tuple((each, command_line("export", where, "--to", each)) for each in harnesses),
+            tuple((each, command_line("export", where, options=["--to", each])) for each in harnesses),
         )
         for name, where in places
     )

@@ -83,7 +83,7 @@ def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page
         "error": head.error,
         "incidents": [f"step {i.step}: {i.kind}: {i.text}" for i in head.incidents],
         "calls": count_calls(store, unit),
-        "command": command_line("show", store.path, row.task, *chosen),
+        "command": command_line("show", store.path, row.task, options=chosen),
     }
 
 

@@ -237,7 +237,7 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
         return [NextStep("Adapt the prompt from the harmful compactions.", "recompact adapt CONFIG")]
     if not harm.harmful and harm.suspected:
         text = "The compactions that look harmful got too few draws to be kept: give every compaction more."
-        return [NextStep(text, f"{command_line('verify', run)} --draws 9")]
+        return [NextStep(text, command_line("verify", run, options=["--draws", 9]))]
     if not harm.harmful:
         return [NextStep("No compaction showed harm: try more tasks or a smaller budget, or leave the prompt alone.")]
     return []

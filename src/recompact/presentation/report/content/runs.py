@@ -63,12 +63,12 @@ class Provenance:
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
     facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store))
-    more = [NextStep("What the agent does after a compaction, arm by arm:", command_line("show", name, "--behaviour"))]
+    more = [NextStep("What the agent does after a compaction, arm by arm:", command_line("show", name, options=["--behaviour"]))]
     if len(evaluation.arms) > 1:
         two = evaluation.arms[-1].label, evaluation.arms[0].label
         more.append(NextStep("Two arms in every metric:", command_line("compare", name, *two)))
     groups = [word for key in group_keys(evaluation.arms) for word in ("--by", key)]
-    commands = (command_line("compare", name, "--details", *groups),)
+    commands = (command_line("compare", name, options=["--details", *groups]),)
     return Provenance(name, "an evaluation", facts, commands, tuple(more), suite_changes(store))
 
 
@@ -85,7 +85,7 @@ def verified_provenance(
     facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
     facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store))
     commands = [command_line("boundaries", name)] + [command_line("boundary", name, worst)] * bool(worst)
-    replay = command_line("replay", name, worst, "--template", "NAME=DIRECTORY")
+    replay = command_line("replay", name, worst, options=["--template", "NAME=DIRECTORY"])
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
     kind = "a verified and adapted run" if adapted else "a verified run"
     return Provenance(name, kind, facts, tuple(commands), tuple(more), suite_changes(store))
