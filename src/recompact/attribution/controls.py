@@ -95,7 +95,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
                 [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)],
                 outcomes,
                 thresholds=thresholds,
-                rules=_rules(store),
+                rules=cited_boundaries(store),
             )
         )
         if enough
@@ -108,11 +108,12 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     )
 
 
-def _rules(store: Store) -> list[set[BoundaryId]]:
-    """The boundaries that each clause of the run's adapted templates cites."""
+def cited_boundaries(store: Store) -> list[set[BoundaryId]]:
+    """The boundaries that each clause of the adapted templates cites: of all candidates where none was selected."""
     known = {str(id): id for row in boundary_rows(store) for id in [BoundaryId(row.unit, row.index)]}
-    winners = [record.winner for record in read_adaptations(store)]
-    cited = [clause.answers for winner in winners if winner for clause in winner.clauses]
+    records = read_adaptations(store)
+    adapted = [each for record in records for each in ([record.winner] if record.winner else record.candidates)]
+    cited = [clause.answers for candidate in adapted for clause in candidate.clauses]
     return [ids for places in cited if (ids := {known[place] for place in places if place in known})]
 
 

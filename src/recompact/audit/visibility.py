@@ -56,7 +56,7 @@ class Visible:
         return Visible((*before.starts, start), (*before.ends, FOREVER))
 
     def after_rewinds(self, rewinds: Iterable[tuple[int, int]]) -> Visible:
-        """`until` the first and `onwards` from the second number of each in turn, in time that grows with their number."""
+        """`until` the first number of each and `onwards` from the second, in turn, in time linear in their number."""
         starts, ends = list(self.starts), list(self.ends)
         for end, since in rewinds:
             while starts and starts[-1] >= end:

@@ -197,7 +197,8 @@ def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: boo
     for folder in samples.folders:
         say(f"Written: {folder.path}")
     say("The two tasks only show that it works: replace them by tasks on which your agent forgets (docs/workspace.md).")
-    say(f"Next: {command_line('check', config, options=['--play'])}; it needs OPENAI_API_KEY, or another model in [models.mine]")
+    check = command_line("check", config, options=["--play"])
+    say(f"Next: {check}; it needs OPENAI_API_KEY, or another model in [models.mine]")
 
 
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:

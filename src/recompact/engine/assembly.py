@@ -352,7 +352,9 @@ def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
     if before and store.finished():
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if not accept_changes:
-            command = command_line(metadata.command or COLLECTION, config.file or "CONFIG", options=["--accept-changes"])
+            command = command_line(
+                metadata.command or COLLECTION, config.file or "CONFIG", options=["--accept-changes"]
+            )
             raise StoreError(
                 f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
                 f" the change, begin a new run with --run NAME, or continue with what is there: {command}"

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from recompact.adaptation.registry import load_method
+from recompact.attribution.controls import cited_boundaries
 from recompact.attribution.counts import counts, coupling
 from recompact.attribution.detection import Part, PartRule, compare_allocations, selected_by_all
 from recompact.attribution.effects import effects_of
@@ -26,6 +27,7 @@ from recompact.evaluation.reproduction.paper import benchmark, printed_range, pr
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import Estimate
 from recompact.values.tables import Cell, Number, Row, Table, columns
+from recompact.values.texts import quantity
 
 PAID = ("agent", "compressor", "optimizer")
 """Whose tokens the paper's cost counts: a simulated customer's or a judge's belong to the benchmark."""
@@ -60,6 +62,7 @@ def effect_table(setting: Setting) -> Table:
         for group in every
     ]
     known = benchmark(setting.config.suite.use)
+    strictly = bool(known and known.of("effects", "strictly"))
     if known and (printed := known.of("effects")):
         for group in ("all", "failed", "successful"):
             if figures := printed if group == "all" else printed.get(group):
@@ -71,6 +74,7 @@ def effect_table(setting: Setting) -> Table:
         *_scope_notes(setting),
         f"{DRAWS} draws in each arm of every boundary, trajectories with at least one compaction. unchanged, reduced:"
         " success after the compaction; longer: more steps after it. correlation: Spearman's, of H and B.",
+        *(("The paper counts more than 0.5, 5 and 10 steps here; we count at least that.",) if strictly else ()),
         *paper_notes(setting, training=True),
     )
     return Table(f"What compactions did, scope {setting.scopes[0]}", heads, tuple(rows), notes)
@@ -110,11 +114,12 @@ def allocation_table(setting: Setting) -> Table:
         verify = settings_of(store)
         thresholds = Thresholds(verify.hazard, verify.burden)
         pool = _complete(outcomes_in(store).outcomes)
+        rules = cited_boundaries(store)
     uniform = Uniform(3, thresholds)
     parts = [Part(rule, uniform) for rule in get_args(PartRule)]
     allocations = (uniform, Halving(3, thresholds), *parts)
     rows: list[Row] = []
-    for score in compare_allocations(allocations, pool, thresholds=thresholds):
+    for score in compare_allocations(allocations, pool, thresholds=thresholds, rules=rules):
         printed = printed_table("allocations").get(score.allocation, {})
         row: list[Cell] = [score.allocation]
         for key, estimate in (
@@ -123,16 +128,20 @@ def allocation_table(setting: Setting) -> Table:
             ("continuations", score.continuations),
         ):
             row += [_estimate(estimate), Number(printed[key], 2) if printed else None]
-        rows.append(tuple(row))
+        rows.append((*row, _estimate(score.support)))
     keys = ("recall", "precision", "continuations")
     heads = columns(
         "allocation",
         *(name for key in keys for name in (key, f"paper_{key}")),
+        "support",
+        support="rule support",
         **{f"paper_{key}": "paper" for key in keys},
     )
     notes = (
         f"Against what all {DRAWS} draws select; 20 orders of the draws, 2.5 to 97.5 percentiles. Continuations are of"
         " one boundary. Parts are the simpler ways that the paper examined too; it prints no figures of them.",
+        f"Rule support: of {quantity(len(rules), 'clause')} that PAIR wrote from all draws (in all candidates where the"
+        ' original won), the share that keeps a boundary it answers; in the paper "essentially unchanged" by halving.',
         *(() if selected_by_all(pool, thresholds) else ("Nothing is selected by all draws, so there is no recall.",)),
         *beside_notes(setting),
     )

@@ -173,9 +173,13 @@ class Windows:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Nine draws in each arm of every boundary of one scope: the basis of the paper's analyses of boundaries."""
+    """Nine draws in each arm of every boundary of one scope: the basis of the paper's analyses of boundaries.
+
+    Where it is `adapted` too, PAIR writes its clauses from all of these draws, which shows what fewer would support.
+    """
 
     scope: Scope = "history"
+    adapted: bool = False
 
     @property
     def name(self) -> str:
@@ -183,12 +187,18 @@ class Diagnostics:
 
     async def play(self, setting: Setting, watch: Watch) -> None:
         config = setting.training(self.scope)
-        config = replace(config, verify=replace(config.verify, allocation=f"uniform:{DRAWS}"))
+        config = replace(
+            config,
+            verify=replace(config.verify, allocation=f"uniform:{DRAWS}"),
+            adapt=replace(config.adapt, method="pair", options={}),
+        )
         with open_run(setting.path(self.name)) as store:
             async with open_study(config, store) as study:
                 with watch(study, self.name) as shown:
                     await collect(shown)
                     await verify(shown)
+                    if self.adapted:
+                        await adapt(shown)
 
 
 Experiment = Adaptations | Evaluation | Windows | Diagnostics
@@ -211,6 +221,6 @@ def join_experiments(experiments: Sequence[Experiment]) -> tuple[Experiment, ...
         if isinstance(experiment, (Adaptations, Evaluation)) and isinstance(known, (Adaptations, Evaluation)):
             methods = tuple(dict.fromkeys([*known.methods, *experiment.methods]))
             by_name[experiment.name] = replace(known, methods=methods)
-        else:
+        elif not (isinstance(known, Diagnostics) and known.adapted):
             by_name[experiment.name] = experiment
     return tuple(sorted(by_name.values(), key=lambda e: not isinstance(e, Adaptations)))

@@ -118,11 +118,10 @@ def _counts(
     setting: Setting, experiment: Experiment, habits: UsualTrajectory, train: int, test: int
 ) -> tuple[int, int]:
     """Trajectories and continuations."""
-    boundaries = round(train * habits.compactions)
+    boundaries, settings = round(train * habits.compactions), setting.config.adapt
+    selection = (1 + settings.candidates) * min(settings.fit_tasks, train) * settings.fit_runs
     match experiment:
         case Adaptations(_, methods):
-            settings = setting.config.adapt
-            selection = (1 + settings.candidates) * min(settings.fit_tasks, train) * settings.fit_runs
             chosen = [load_method(method) for method in methods]
             own = max(method.training_runs for method in chosen)  # methods share the runs that several need
             whole = train + own * train + sum(method.selections for method in chosen) * selection
@@ -134,7 +133,7 @@ def _counts(
         case Windows():
             return (1 + len(experiment.budgets(setting))) * train * setting.runs, 0
         case Diagnostics():
-            return train, 2 * DRAWS * boundaries
+            return train + selection * experiment.adapted, 2 * DRAWS * boundaries
 
 
 def imagined_draws(allocation: Allocation, boundaries: int, steps: float = 15.0) -> int:

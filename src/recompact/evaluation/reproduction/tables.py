@@ -189,7 +189,7 @@ TABLES = {
         PaperTable(
             "allocations",
             "what halving finds, against three pairs for every boundary",
-            lambda setting: [Diagnostics(setting.scopes[0])],
+            lambda setting: [Diagnostics(setting.scopes[0], adapted=True)],
             lambda setting: [allocation_table(setting)],
         ),
         PaperTable(

@@ -63,7 +63,11 @@ class Provenance:
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
     facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store))
-    more = [NextStep("What the agent does after a compaction, arm by arm:", command_line("show", name, options=["--behaviour"]))]
+    more = [
+        NextStep(
+            "What the agent does after a compaction, arm by arm:", command_line("show", name, options=["--behaviour"])
+        )
+    ]
     if len(evaluation.arms) > 1:
         two = evaluation.arms[-1].label, evaluation.arms[0].label
         more.append(NextStep("Two arms in every metric:", command_line("compare", name, *two)))
