@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ class Plan:
     split: str = "test"
     runs: int = 1
     later: tuple[str, ...] = ()  # arms that are evaluated when the others are done
+    judged: tuple[str, ...] = ()  # arms that have to be better than `prompting`, besides those of the methods
+    block: int = 0  # tasks that are done in all arms before the next are begun; 0: all of them
+    stages: tuple[int, ...] = ()  # numbers of tasks after which the later arms catch up; by default all of them
     by: tuple[str, ...] = ()  # groups of tasks
     outcome: str = "acc"  # the metric that a method has to improve
     fewest: int = 12  # tasks, before anything counts as shown
@@ -95,6 +98,15 @@ class Experiment:
         """The arms that can be evaluated now: that of a method once its template exists."""
         texts = [self._arm(text) for text in (*self.plan.arms, *(self.plan.later if later else ()))]
         return self._parse_arms([text for text in texts if text])
+
+    def batches(self, limit: int | None = None) -> Iterator[tuple[int, bool]]:
+        """What is evaluated, one after the other: the first so many tasks, without or with the later arms."""
+        every = len(self.plan.tasks[:limit])
+        begun = 0
+        for stage in (*(n for n in self.plan.stages if n < every), every):
+            for later in (False, True) if self.plan.later else (False,):
+                yield from ((n, later) for n in (*range(begun, stage, self.plan.block or every)[1:], stage))
+            begun = stage
 
     def uncompacted(self) -> tuple[Arm, ...]:
         """The arm of the trial."""

@@ -94,7 +94,7 @@ def forecast(experiment: Experiment, runs: int | None = None) -> Table:
 def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int, int]:
     """Trajectories, continuations, and questions to the optimizer."""
     plan, settings = experiment.plan, experiment.config.adapt
-    train = len(experiment.config.suite.tasks)
+    train = len(experiment.config.suite.tasks) if plan.methods else 0
     fit = min(settings.fit_tasks, train) * settings.fit_runs
     boundaries = train * habits.compressor.calls
     per_boundary = draws(experiment.config.verify.allocation)

@@ -94,8 +94,8 @@ def run(
             statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
             print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
     if stage in ("evaluate", "all") and until == "select":
-        for later in (False, True) if experiment.plan.later else (False,):
-            asyncio.run(evaluate_arms(experiment, limit, runs, later=later))
+        for tasks, later in experiment.batches(limit):
+            asyncio.run(evaluate_arms(experiment, tasks, runs, later=later))
     if failed:
         print(f"The optimizer gave nothing usable for {', '.join(failed)}: the same command asks it again.")
     return 2 if failed else 0

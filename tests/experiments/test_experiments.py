@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import recompact
@@ -36,7 +37,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 def test_there_are_the_experiments_that_the_readme_lists() -> None:
     readme = (experiment.HERE / "README.md").read_text()
-    assert names() == ["all-real", "officebench", "real-compressor"]
+    assert names() == ["all-real", "fresh-tasks", "officebench", "real-compressor"]
     assert all(f"({name}/protocol.md)" in readme for name in names())
     assert all((experiment.HERE / name / "protocol.md").is_file() for name in names())
 
@@ -59,7 +60,7 @@ def test_a_plan_fits_its_config(name: str, config: str) -> None:
     assert len(set(plan.tasks)) == len(plan.tasks)
     assert not set(plan.tasks) & set(loaded.config.suite.tasks)
     assert loaded.config.suite.split == "train"
-    assert plan.split == "test"
+    assert plan.split == ("fresh" if name == "fresh-tasks" else "test")
 
 
 @pytest.mark.parametrize("name", ["all-real", "real-compressor"])
@@ -67,6 +68,29 @@ def test_all_test_tasks_of_the_easy_families_are_there(name: str) -> None:
     families = {"contact_detail", "event_time", "bill_total"}
     easy = {task.id for task in PocketSuite().tasks("test") if task.groups["family"] in families}
     assert set(load_experiment(name).plan.tasks) == easy
+
+
+def test_all_fresh_tasks_are_there_and_blocks_hold_one_of_each_family() -> None:
+    fresh = load_experiment("fresh-tasks")
+    families = {task.id: task.groups["family"] for task in PocketSuite().tasks("fresh")}
+    assert fresh.plan.tasks == tuple(families)
+    assert set(fresh.plan.judged) <= {arm.name for arm in fresh.arms(later=True)}
+    for start in range(0, 60, fresh.plan.block):
+        assert len({families[task] for task in fresh.plan.tasks[start : start + fresh.plan.block]}) == 3
+
+
+def test_arms_are_paired_after_every_block_and_later_ones_catch_up(small: Experiment) -> None:
+    def batches(limit: int | None = None, **changes: Any) -> list[tuple[int, bool]]:
+        plan = replace(small.plan, tasks=tuple("abcdefg"), **changes)
+        return list(replace(small, plan=plan).batches(limit))
+
+    assert batches() == [(7, False), (7, True)]
+    assert batches(3) == [(3, False), (3, True)]
+    assert batches(later=()) == [(7, False)]
+    assert batches(block=3) == [(3, False), (6, False), (7, False), (3, True), (6, True), (7, True)]
+    first = [(2, False), (4, False), (2, True), (4, True)]
+    assert batches(block=2, stages=(4, 7)) == [*first, (6, False), (7, False), (6, True), (7, True)]
+    assert batches(4, block=2, stages=(4, 7)) == first
 
 
 @needs("officebench")

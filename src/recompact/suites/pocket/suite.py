@@ -1,4 +1,4 @@
-"""The suite: 288 tasks in three splits, dealt out to the families in turn, and the environments to do them in.
+"""The suite: tasks in four splits, dealt out to the families in turn, and the environments to do them in.
 
 With `example` the prefix carries one worked episode of another world as chat turns, which small models need.
 """
@@ -20,7 +20,9 @@ from recompact.suites.pocket.tasks import compose
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.trajectory import Action
 
-SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168}
+SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168, "fresh": 60}
+EASIEST = tuple(BY_NAME[name] for name in ("contact_detail", "event_time", "bill_total"))
+"""The families of the split `fresh`: those that a small real model can do at all."""
 _EXAMPLE_SEED = "pocket-example"
 _EXAMPLE_FAMILY = "contact_detail"  # for families whose own episodes would be too long as an example
 
@@ -70,7 +72,8 @@ def _tasks(split: str) -> tuple[Task, ...]:
 
 
 def _task(split: str, index: int) -> Task:
-    family = FAMILIES[index % len(FAMILIES)]
+    families = EASIEST if split == "fresh" else FAMILIES
+    family = families[index % len(families)]
     seed = f"pocket-{split}-{index:03d}"
     composed = compose(seed, family.name)
     groups = {
