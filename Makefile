@@ -1,8 +1,8 @@
 # Every target sets up $(VENV) by itself. Another Python: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHON ?= python3
 VENV ?= .venv
-# One more than two cores: tests that wait for processes leave a core to the others.
-WORKERS ?= 3
+# Twice as many as two cores: tests that wait for processes leave a core to the others.
+WORKERS ?= 4
 # CONSTRAINTS=/dev/null resolves afresh, as the canary does.
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
@@ -39,7 +39,9 @@ check: $(READY) ## ruff, mypy --strict and the order of the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Collecting once leaves the compiled tests to all workers, each of which would compile them otherwise.
 unit: $(READY) ## the tests, except those marked slow
+	@$(BIN)/pytest --collect-only >/dev/null || true
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(READY) ## the tests marked slow, and every property with all of its examples

@@ -15,10 +15,11 @@ from recompact.agents.manifest import Manifest
 from recompact.errors import InputError
 
 pytestmark = needs("bubblewrap")
-EVERY = [(wire, mode) for wire in ("chat", "responses", "messages") for mode in ("plain", "stream")]
+QUICK = [("chat", "stream"), ("responses", "plain"), ("messages", "stream")]
+SLOW = [("chat", "plain"), ("responses", "stream"), ("messages", "plain")]
 
 
-@pytest.mark.parametrize(("wire", "mode"), EVERY)
+@pytest.mark.parametrize(("wire", "mode"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)])
 async def test_the_harmful_boundary_is_found_and_no_other(tmp_path: Path, wire: str, mode: str) -> None:
     write_notes(tmp_path / "tasks")
     config = agent_config(tmp_path / "tasks", wire, mode)

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anthropic
 import httpx2
 import openai
 import pytest
@@ -66,6 +65,8 @@ async def test_without_a_sign_of_life_the_client_gives_up() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_official_clients(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anthropic  # takes a second, and only this test needs it
+
     monkeypatch.setattr(server, "ALIVE", 0.1)
     timeout = httpx2.Timeout(IMPATIENT)
     async with slow_gateway() as url:

@@ -180,7 +180,8 @@ async def digest_of(path: Path, text: str, model: CountingBurglar, cluster: Near
 @pytest.mark.parametrize(
     ("snapshots", "kills"),
     [
-        ("directory", 4),
+        ("directory", 2),
+        pytest.param("directory", 4, marks=pytest.mark.slow),
         pytest.param("directory", 20, marks=pytest.mark.slow),
         pytest.param("replay", 20, marks=pytest.mark.slow),
     ],
