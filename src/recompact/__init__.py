@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         Outcomes as Outcomes,
     )
     from recompact.values.progress import Progress as Progress
+    from recompact.values.receipt import Receipt as Receipt
     from recompact.values.template import Template as Template, default_template as default_template
     from recompact.values.tokens import counter as counter
     from recompact.values.trajectory import (
@@ -154,6 +155,7 @@ _PUBLIC = {
     "values.events": "ContextCompacted on",
     "values.outcome": "BoundaryId Draw Outcome Outcomes",
     "values.progress": "Progress",
+    "values.receipt": "Receipt",
     "values.template": "Template default_template",
     "values.tokens": "counter",
     "values.trajectory": "Action Boundary Score Trajectory",

@@ -55,6 +55,9 @@ def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     assert (place / "answer.txt").read_text() == "unknown\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert sum(line.get("compaction", False) for line in lines) == len(described["compactions"])
+    receipts = [line["receipt"] for line in lines if "receipt" in line]
+    assert receipts == [{key: each[key] for key in each if key != "step"} for each in described["compactions"]]
+    assert all(each["before"] > each["after"] and each["usage"][0] > 0 for each in receipts)
     both = [recompact("audit", each, "--json", "--no-page") for each in (out, tmp_path / f"runs/{described['run']}.db")]
     assert [audited.returncode for audited in both] == [0, 0], both[1].stderr
     of_file, of_run = ([_sizes(each) for each in json.loads(audited.stdout)["compactions"]] for audited in both)

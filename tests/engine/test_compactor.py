@@ -15,7 +15,7 @@ from examples import examples
 from hypothesis import given, strategies as st
 from loopback import served_app
 
-from recompact import CompactionFailed, Compactor, Endpoint, InputError, Template, default_template
+from recompact import CompactionFailed, Compactor, Endpoint, InputError, Receipt, Template, default_template
 from recompact.engine.compactor import MessageDict, _Conversation
 from recompact.values.chat import Reply, Request, assistant
 
@@ -435,3 +435,16 @@ def test_a_budget_of_one_token_is_one() -> None:
         compactor(Writer(), 0)
     with pytest.raises(InputError, match=r"'all'.*history, prefix"):
         compactor(Writer(), scope="all")
+
+
+def test_whoever_asks_gets_a_receipt_and_cannot_stop_the_work() -> None:
+    receipts: list[Receipt] = []
+    messages = [SYSTEM, TASK, *openai_turn(1), *openai_turn(2), *openai_turn(3)]
+    short = asyncio.run(compactor(Writer(), on_receipt=receipts.append).compact(messages))
+    assert [(each.dropped, each.kept) for each in receipts] == [(2, 1)]
+    assert receipts[0].before > receipts[0].after
+
+    def fail(receipt: Receipt) -> None:
+        raise ValueError("no paper")
+
+    assert asyncio.run(compactor(Writer(), on_receipt=fail).compact(messages)) == short

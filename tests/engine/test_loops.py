@@ -103,6 +103,7 @@ def test_a_plain_loop_is_compacted(workspace: Path, stream: bool) -> None:
         assert len(client.compactions) >= 2
         assert all(each.post.size < each.pre.size > 450 for each in client.compactions)
         assert "The last note read" in client.compactions[0].summary
+        assert client.compactions[0].receipt.usage.calls == 1
         assert client.usage["agent"].calls == NOTES + 2
         assert client.usage["compressor"].calls == len(client.compactions)
         assert list(client.trajectories) == []

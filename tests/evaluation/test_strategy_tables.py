@@ -20,12 +20,8 @@ from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
 from recompact.evaluation.strategies import (
     EVERY,
-    OUTPUT,
-    READ,
-    WRITE,
     common_size,
     compactions_of,
-    cost,
     equal_context,
     strategies,
     strategies_of,
@@ -33,6 +29,7 @@ from recompact.evaluation.strategies import (
 from recompact.evaluation.summary import evaluation
 from recompact.values.chat import Usage
 from recompact.values.context import Context
+from recompact.values.prices import OUTPUT, READ, WRITE, cost
 from recompact.values.tables import render
 from recompact.values.template import default_template
 

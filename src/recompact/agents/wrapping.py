@@ -15,6 +15,7 @@ from recompact.agents.server import Exchange
 from recompact.agents.settings import AgentSettings
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
 from recompact.values.chat import Message
+from recompact.values.receipt import Receipt
 from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 
@@ -82,10 +83,11 @@ class WrappedAgent:
         return None
 
 
-def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+def transcript(trajectory: Trajectory, receipts: Sequence[Receipt] = ()) -> Iterator[dict[str, Any]]:
     """A trajectory as messages in OpenAI's form, with each compaction marked, as `recompact audit` reads it.
 
-    Beside a compaction's mark are its sizes and the numbers, from 1, of the earlier messages that stayed visible.
+    Beside a compaction's mark are its sizes, its receipt, and the numbers, from 1, of the earlier messages that stayed
+    visible.
     """
     prefix = list(range(1, len(trajectory.context.prefix) + 1))
     for message in trajectory.context.prefix:
@@ -97,7 +99,9 @@ def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
         while pending and pending[0].step <= number:
             boundary = pending.pop(0)
             latest = of_turns[len(of_turns) - len(boundary.post.turns) :]
-            yield _compaction(boundary, [*prefix, *(each for turn in latest for each in turn)])
+            marked = _compaction(boundary, [*prefix, *(each for turn in latest for each in turn)])
+            slips = [{"receipt": each.to_json()} for each in receipts[boundary.index - 1 : boundary.index]]
+            yield marked | (slips[0] if slips else {})
             written += 1
         for turn in trajectory.turns[number : number + 1]:
             yield from map(_message, turn.messages)

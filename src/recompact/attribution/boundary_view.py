@@ -18,11 +18,14 @@ from recompact.attribution.divergence import (
     repeated_actions,
 )
 from recompact.attribution.judgement import read_verdicts
+from recompact.engine.store.calls import compressor_usage
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import ContinuationRow, continuation_rows
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
+from recompact.values.chat import Usage
 from recompact.values.outcome import BoundaryId
+from recompact.values.receipt import Receipt, receipt
 from recompact.values.trajectory import Action, Boundary, Trajectory
 
 
@@ -57,6 +60,7 @@ class BoundaryView:
     verdict: Verdict
     boundary: Boundary
     continuations: tuple[Continuation, ...]
+    usage: Usage = Usage()  # of the calls that wrote the summary
 
     @property
     def id(self) -> BoundaryId:
@@ -66,6 +70,11 @@ class BoundaryView:
     def dropped(self) -> Dropped:
         """What stood before the compaction and nowhere after it."""
         return find_dropped(self.boundary)
+
+    @cached_property
+    def receipt(self) -> Receipt:
+        """What the compaction dropped, kept, pinned and lost, and its cost."""
+        return receipt(self.boundary.pre, self.boundary.post, self.usage)
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
@@ -83,6 +92,7 @@ class BoundaryView:
             **self.verdict.to_json(),
             "pre": [message.to_json() for message in self.boundary.pre.messages],
             "post": [message.to_json() for message in self.boundary.post.messages],
+            "receipt": self.receipt.to_json(),
             "needed": list(self.needed),
             "dropped": {"literals": list(self.dropped.literals), "lines": list(self.dropped.lines)},
             "pairs": [
@@ -106,7 +116,8 @@ def boundary_view(store: Store, boundary: BoundaryId | Verdict) -> BoundaryView:
         trajectory = read_trajectory(store, row.name)
         actions = actions_of(trajectory)
         continuations.append(Continuation(row, trajectory, actions, repeated_actions(value.actions, actions)))
-    return BoundaryView(verdict, value, tuple(continuations))
+    usage = compressor_usage(store, verdict.id.unit, value.step)
+    return BoundaryView(verdict, value, tuple(continuations), usage)
 
 
 def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from recompact.engine.assembly import open_study
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.config import AgentConfig, Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.store.calls import call_rows
+from recompact.engine.store.calls import call_rows, compressor_usage
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.requests import kept_request
 from recompact.engine.store.runs import run_path
@@ -30,6 +30,8 @@ from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.models.failures import CeilingReached
+from recompact.values.masking import safe_line
+from recompact.values.receipt import Receipt, receipt
 from recompact.values.template import BUILT_IN
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Trajectory
@@ -75,7 +77,7 @@ def command(
     if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
         raise InputError(missing[1])
     try:
-        trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name))
+        trajectory, receipts = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name))
     except KeyboardInterrupt:
         end_stopped(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target))
     except CeilingReached as reached:
@@ -84,11 +86,11 @@ def command(
         raise SystemExit(3) from None
     if not trajectory.steps:
         raise InputError(f"{trajectory.error or trajectory.ending}. No transcript was written")
-    _write(target, transcript(trajectory))
+    _write(target, transcript(trajectory, receipts))
     if as_json:
-        print_json(_describe_trajectory(trajectory, target, name))
+        print_json(_describe_trajectory(trajectory, receipts, target, name))
     else:
-        _print(trajectory, target)
+        _print(trajectory, receipts, target)
     if trajectory.ending != "finished":
         raise SystemExit(1)
 
@@ -119,7 +121,7 @@ def _template(name: str) -> str:
     return name if name in BUILT_IN else str(Path(name).resolve())
 
 
-async def _run(config: Config, name: str) -> Trajectory:
+async def _run(config: Config, name: str) -> tuple[Trajectory, list[Receipt]]:
     here, agent = Path.cwd(), config.agent
     task = Task(name, shlex.join(agent.command))
     settings = replace(agent.settings(here), in_place=here)  # the command was typed here
@@ -128,10 +130,14 @@ async def _run(config: Config, name: str) -> Trajectory:
         unit = trajectory_unit(study, f"wrap/{name}", task, phase="wrap", snapshots=False)
         await study.complete("wrap", "trajectory", [unit])
         trajectory = read_trajectory(study.store, unit.name)
+        receipts = [
+            receipt(each.pre, each.post, compressor_usage(study.store, unit.name, each.step))
+            for each in trajectory.boundaries
+        ]
     if not hearing.requests:
         said = trajectory.error.removeprefix(f"task {name}: the agent: ")
         raise InputError(f"no request of {agent.command[0]} came to the gateway: {said}. {_way_in(agent)}")
-    return trajectory
+    return trajectory, receipts
 
 
 def _silence(agent: AgentConfig, url: str) -> str:
@@ -156,10 +162,9 @@ def _way_in(agent: AgentConfig) -> str:
     )
 
 
-def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dict[str, object]:
-    compactions = [
-        {"step": each.step, "before": each.pre.size, "after": each.post.size} for each in trajectory.boundaries
-    ]
+def _describe_trajectory(trajectory: Trajectory, receipts: list[Receipt], target: Path, name: str) -> dict[str, object]:
+    pairs = zip(trajectory.boundaries, receipts, strict=True)
+    compactions = [{"step": boundary.step, **slip.to_json()} for boundary, slip in pairs]
     return {
         "run": name,
         "transcript": str(target),
@@ -171,10 +176,10 @@ def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dic
     }
 
 
-def _print(trajectory: Trajectory, target: Path) -> None:
+def _print(trajectory: Trajectory, receipts: list[Receipt], target: Path) -> None:
     say("")
-    for each in trajectory.boundaries:
-        say(f"before step {each.step + 1}: {each.pre.size:,} tokens of history became {each.post.size:,}")
+    for boundary, slip in zip(trajectory.boundaries, receipts, strict=True):
+        say(f"before step {boundary.step + 1}: {safe_line(' '.join(slip.sentences), 1000)}")
     compactions = quantity(len(trajectory.boundaries), "compaction")
     say(f"{quantity(trajectory.steps, 'step')}, {compactions}; {trajectory.ending}. Transcript: {target}")
     if trajectory.error:

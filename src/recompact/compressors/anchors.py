@@ -5,14 +5,14 @@ It works on any compressor. No model is asked to copy anything, so none can forg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
 from recompact.compressors.protocol import Compaction, Compressor, CompressorInputs
 from recompact.registry import Limit
-from recompact.values.context import Context, Summary, Turn, replaced_turns
-from recompact.values.literals import exact_values
+from recompact.values.context import Context, Summary, replaced_turns
+from recompact.values.receipt import exact_values_of, shown_text
 from recompact.values.tokens import TokenCounter
 
 HEADING = "## Exact values from before"
@@ -33,34 +33,27 @@ class Anchors:
         compaction = await self._inner.compress(plain, budget - limit)
         post = compaction.context
         gone = [context.turns[n] for n in replaced_turns(context, post)]
-        shown = "\n".join(message.content for message in post.messages)
-        called = "\n".join(call.arguments for turn in post.turns for call in turn.message.calls)
-        values = [value for value in dict.fromkeys((*_values(gone), *earlier)) if value not in shown + called]
-        text = self._within(values, limit)
-        if not text:
-            return compaction
-        before = f"{post.summary.text}\n\n" if post.summary else ""
-        summary = replace(post.summary or Summary("", 0), text=f"{before}{HEADING}\n{text}")
-        summary = replace(summary, tokens=self._count(summary.text))
-        return replace(compaction, context=replace(post, summary=summary))
-
-    def _within(self, values: list[str], limit: int) -> str:
-        """As many as fit, the first ones first."""
-        low, high = 0, len(values)
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = self._count(f"{HEADING}\n{', '.join(values[:middle])}") <= limit
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return ", ".join(values[:low])
+        shown = shown_text(post)
+        values = [value for value in dict.fromkeys((*exact_values_of(gone), *earlier)) if value not in shown]
+        post, _ = with_appendix(post, values, limit, self._count)
+        return replace(compaction, context=post)
 
 
-def _values(turns: list[Turn]) -> Iterator[str]:
-    for turn in reversed(turns):
-        for call in turn.message.calls:
-            yield from exact_values(call.arguments)
-    for turn in reversed(turns):
-        for result in turn.results:
-            yield from exact_values(result.content)
+def with_appendix(
+    post: Context, entries: Sequence[str], limit: int, count: TokenCounter, heading: str = HEADING, between: str = ", "
+) -> tuple[Context, int]:
+    """The context with as many entries below its summary as fit into `limit` tokens, the first ones first, and how
+    many those are."""
+    low, high = 0, len(entries)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = count(f"{heading}\n{between.join(entries[:middle])}") <= limit
+        low, high = (middle, high) if fits else (low, middle - 1)
+    if not low:
+        return post, 0
+    before = f"{post.summary.text}\n\n" if post.summary else ""
+    summary = replace(post.summary or Summary("", 0), text=f"{before}{heading}\n{between.join(entries[:low])}")
+    return replace(post, summary=replace(summary, tokens=count(summary.text))), low
 
 
 def _without_anchors(context: Context, count: TokenCounter) -> tuple[Context, tuple[str, ...]]:

@@ -28,6 +28,7 @@ class Compaction:
     asked_again: bool = False
     cut: bool = False
     notes: tuple[str, ...] = ()  # what had to be changed about the replies
+    repaired: tuple[str, ...] = ()  # what a check missed and put back
 
 
 @runtime_checkable
@@ -91,6 +92,7 @@ class InTurn:
             asked_again=compaction.asked_again or further.asked_again,
             cut=compaction.cut or further.cut,
             notes=(*compaction.notes, *further.notes),
+            repaired=(*compaction.repaired, *further.repaired),
         )
 
 

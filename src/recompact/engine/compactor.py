@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,8 @@ from recompact.triggers.protocol import Schedule
 from recompact.triggers.registry import BUDGET, load_trigger
 from recompact.values.chat import Message, Reply, Request, Role, ToolCall
 from recompact.values.context import Context, Summary, Turn, summary_message
-from recompact.values.events import ContextCompacted, emit
+from recompact.values.events import ContextCompacted, emit, tell
+from recompact.values.receipt import Receipt, receipt
 from recompact.values.template import Template, resolve
 from recompact.values.tokens import TokenCounter, counter
 
@@ -55,7 +56,8 @@ class Compactor:
     at OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither
     system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
     `pinned` are texts that are still there, word for word, after every compaction; they count in the budget. `kind`,
-    `options` and `trigger` are those of [compressor]; a kind that asks no model does without one (None).
+    `options` and `trigger` are those of [compressor]; a kind that asks no model does without one (None). `on_receipt`
+    is called with the receipt of each compaction: what it dropped, kept, pinned and lost, and its cost.
     """
 
     template: Template | Path | str
@@ -67,6 +69,7 @@ class Compactor:
     kind: str = "prompted"
     options: Mapping[str, Any] = field(default_factory=dict)
     trigger: str = BUDGET
+    on_receipt: Callable[[Receipt], object] | None = None
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
@@ -115,7 +118,10 @@ class Compactor:
         if post.size >= pre.size:
             return list(messages)
         seconds = time.perf_counter() - began
-        emit(ContextCompacted(pre, post, model.name, self.template.hash, compaction.usage, seconds))
+        slip = receipt(pre, post, compaction.usage, compaction.repaired)
+        emit(ContextCompacted(pre, post, model.name, self.template.hash, compaction.usage, seconds, slip))
+        if self.on_receipt is not None:
+            tell(self.on_receipt, slip)
         return conversation.with_context(post)
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -42,6 +42,8 @@ from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request, Usage
 from recompact.values.context import Context
+from recompact.values.events import tell
+from recompact.values.receipt import Receipt, receipt
 from recompact.values.template import Template, resolve
 from recompact.values.trajectory import Action, Trajectory
 
@@ -63,6 +65,7 @@ def gateway(
     counter: Literal["o200k", "cl100k", "characters"] = "o200k",
     run: Path | str | None = None,
     step_limit: int = 1000,
+    on_receipt: Callable[[Receipt], object] | None = None,
 ) -> GatewayClient:
     """An OpenAI-compatible client for a loop in this process, whose histories stay under a budget.
 
@@ -70,7 +73,7 @@ def gateway(
     OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is a `Template`, a
     directory, or "default". `kind`, `options` and `trigger` are those of [compressor]. With a `run`, a file, everything
     is recorded there, and a loop that is started again gets the same answers as before, at no cost. `step_limit` is for
-    one conversation.
+    one conversation. `on_receipt` is called with the receipt of each compaction, as that of a `Compactor`.
     """
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         raise InputError(f"budget {budget!r} is not a number of tokens: give a whole number from 1 on")
@@ -86,7 +89,7 @@ def gateway(
     )
     ready = {name: each for name, each in models.items() if not isinstance(each, Endpoint | str)}
     named = template if isinstance(template, Template) else resolve(str(template), Path.cwd())
-    return GatewayClient(_Backend(config, ready, named, None if run is None else Path(run)))
+    return GatewayClient(_Backend(config, ready, named, None if run is None else Path(run), on_receipt))
 
 
 def _settings_of(model: ChatModel | Endpoint | str) -> ModelConfig:
@@ -104,10 +107,17 @@ class LoopCompaction:
     conversation: str
     pre: Context
     post: Context
+    usage: Usage = Usage()  # of the compressor
+    repaired: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
         return self.post.summary.text if self.post.summary else ""
+
+    @property
+    def receipt(self) -> Receipt:
+        """What it dropped, kept, pinned and lost, and its cost."""
+        return receipt(self.pre, self.post, self.usage, self.repaired)
 
     def __str__(self) -> str:
         return f"{self.conversation}: {self.pre.size:,} tokens of history became {self.post.size:,}"
@@ -163,8 +173,16 @@ class GatewayClient(InProcessClient):
 class _Backend:
     """Sorts requests into conversations, and plays each of them, in an event loop of its own."""
 
-    def __init__(self, config: Config, models: Mapping[str, ChatModel], template: Template, run: Path | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        models: Mapping[str, ChatModel],
+        template: Template,
+        run: Path | None,
+        on_receipt: Callable[[Receipt], object] | None = None,
+    ) -> None:
         self._config, self._models, self._template, self._run = config, models, template, run
+        self._on_receipt = on_receipt
         self.compactions: list[LoopCompaction] = []
         self._spent: dict[str, dict[str, Usage]] = {}  # by conversation and role
         self.trajectories: dict[str, Trajectory] = {}
@@ -270,6 +288,11 @@ class _Backend:
         self._spent[conversation] = {}
         self.compactions = [each for each in self.compactions if each.conversation != conversation]
 
+    def note(self, compaction: LoopCompaction) -> None:
+        self.compactions.append(compaction)
+        if self._on_receipt is not None:
+            tell(self._on_receipt, compaction.receipt)
+
     def spend(self, conversation: str, role: str, usage: Usage) -> None:
         spent = self._spent.setdefault(conversation, {})
         spent[role] = spent.get(role, Usage()) + usage
@@ -356,6 +379,8 @@ class _Noted:
         except CompactionFailed as failure:  # what was paid for is counted all the same
             self.backend.spend(self.conversation, "compressor", failure.usage)
             raise
-        self.backend.compactions.append(LoopCompaction(self.conversation, context, compaction.context))
+        self.backend.note(
+            LoopCompaction(self.conversation, context, compaction.context, compaction.usage, compaction.repaired)
+        )
         self.backend.spend(self.conversation, "compressor", compaction.usage)
         return compaction

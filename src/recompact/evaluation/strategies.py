@@ -21,7 +21,7 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.metrics import per_task
 from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
-from recompact.values.chat import Usage
+from recompact.values.prices import PRICES, cost, same_beginning
 from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
 from recompact.values.tables import Cell, Column, Number, Table, columns
 
@@ -39,9 +39,6 @@ EVERY = (
     "prompting@interval:8",
 )
 """The arms of `--strategies all`: every strategy and trigger that needs nothing to be installed."""
-
-READ, WRITE, OUTPUT = 0.1, 1.25, 5.0
-"""The usual prices of tokens that are read from a prompt cache, written to it, or put out, where one of input is 1."""
 
 MORE = (
     "A strategy that compacts less keeps more of the history and wins trivially: read Acc beside Context, or run arms"
@@ -109,13 +106,8 @@ def context_size(context: Mapping[str, Any]) -> int:
 
 def common_size(pre: Mapping[str, Any], post: Mapping[str, Any]) -> int:
     """Of two recorded contexts, how much is the same from the beginning on: all that a cache still has."""
-    parts = [[(each["summary"], (each["summary"] or (0, 0))[1]), *_after_summary(each)] for each in (pre, post)]
-    size = 0
-    for (old, tokens), (new, _) in zip(*parts, strict=False):
-        if old != new:
-            break
-        size += tokens
-    return size
+    one, other = ([(each["summary"], (each["summary"] or (0, 0))[1]), *_after_summary(each)] for each in (pre, post))
+    return same_beginning(one, other)
 
 
 def _after_summary(context: Mapping[str, Any]) -> list[tuple[Any, int]]:
@@ -179,14 +171,6 @@ def _plain_figures(store: Store, evaluation: Evaluation, arm: ArmRuns, own: Valu
     before, after = sum(each.before for each in every), sum(each.after for each in every)
     sizes = (before / number_made, after / number_made) if number_made else (None, None)
     return StrategyFigures(arm.label, {key: fmean(each) for key, each in own.items()}, spent, *sizes)
-
-
-def cost(usage: Mapping[str, Usage], cached: float) -> float:
-    """Tokens at the price of uncached input. What the agent reads is taken to be cached as far as it was the same in
-    the call before, and written to the cache otherwise; a compressor's prompt is new each time."""
-    agent, compressor = usage.get("agent", Usage()), usage.get("compressor", Usage())
-    read = READ * cached + WRITE * (1 - cached)
-    return read * agent.input + compressor.input + OUTPUT * (agent.output + compressor.output)
 
 
 # --- tables
@@ -264,8 +248,7 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
     lines = (
         STAR,
         "from → to: mean size of a context before and after a compaction. Context: thousand tokens that the agent reads"
-        f" in a call. Cost: thousand tokens of uncached input, where one from the cache costs {READ}, one written to it"
-        f" {WRITE}, one of output {OUTPUT:g}; what was the same in the call before counts as cached.",
+        f" in a call. Cost: {PRICES}; what was the same in the call before counts as cached.",
         "H and B: success lost and steps added against none, per compaction (the paper's identity).",
         MORE,
     )

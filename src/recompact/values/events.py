@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from recompact.values.chat import Usage
 from recompact.values.context import Context
+from recompact.values.receipt import Receipt
 
 Event = TypeVar("Event")
 _listeners: dict[type, list[Callable[[Any], object]]] = {}
@@ -28,6 +29,7 @@ class ContextCompacted:
     template: str
     usage: Usage
     seconds: float
+    receipt: Receipt
 
 
 def on(event: type[Event], listener: Callable[[Event], object]) -> Callable[[], None]:
@@ -45,8 +47,13 @@ def on(event: type[Event], listener: Callable[[Event], object]) -> Callable[[], 
 def emit(event: object) -> None:
     """Tell the listeners of an event's type, in the order in which they came."""
     for listener in tuple(_listeners.get(type(event), ())):
-        try:
-            listener(event)
-        except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-            _log.warning("a listener of %s failed, and the work goes on: %s", type(event).__name__, told)
+        tell(listener, event)
+
+
+def tell(listener: Callable[[Any], object], event: object) -> None:
+    """Tell one listener."""
+    try:
+        listener(event)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        _log.warning("a listener of %s failed, and the work goes on: %s", type(event).__name__, told)

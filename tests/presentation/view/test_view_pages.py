@@ -29,6 +29,7 @@ from report_support import (
 from run_files import change_rows
 from view_support import add_case, ask, note_plan
 
+from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.requests import kept_request
@@ -145,6 +146,10 @@ def test_every_call_is_shown_word_for_word(cited: CitedCase) -> None:
     assert "The summary" in case
     assert "The diagnosis" in case
     assert "PRE, draw 1" in case
+    with Store.read(home / "mine.db") as store:
+        receipt = boundary_view(store, id).receipt
+    assert receipt.usage.input > 0
+    assert all(visible(sentence[:60]) in unescape(case) for sentence in receipt.sentences)
 
 
 def test_what_was_changed_is_not_called_exact(cited: CitedCase, tmp_path: Path) -> None:

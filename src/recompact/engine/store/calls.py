@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from recompact.engine.store.store import USAGE, Store
 from recompact.values.chat import Reply, Usage
@@ -131,6 +133,16 @@ def compressor_calls(store: Store, unit: str, step: int) -> tuple[int, ...]:
         if row["role"] == "compressor" and steps == step:
             ordinals.append(row["ordinal"])
     return tuple(ordinals)
+
+
+def compressor_usage(store: Store, unit: str, step: int) -> Usage:
+    """What those calls used."""
+    ordinals = compressor_calls(store, unit, step)
+    marks = ", ".join("?" * len(ordinals))
+    rows = store._rows(
+        f"SELECT {', '.join(USAGE)} FROM calls WHERE unit = ? AND ordinal IN ({marks})", (unit, *ordinals)
+    )
+    return reduce(add, (Usage(*row) for row in rows), Usage())
 
 
 @dataclass(frozen=True)

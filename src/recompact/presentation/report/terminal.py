@@ -62,6 +62,8 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
     out.print(_facts(case.facts))
     for note in case.notes:
         out.print(text(note, "yellow"))
+    for sentence in case.receipt:
+        out.print(text(f"- {sentence}"))
     if case.cause:
         out.print(text(f"By intervention: {case.cause.sentence}", "bold green"))
         for block in case.cause.pieces:

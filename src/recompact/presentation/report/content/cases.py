@@ -139,6 +139,7 @@ class Case:
     others: tuple[Block, ...]
     diagnosis: Diagnosis | None
     cause: CauseView | None = None
+    receipt: tuple[str, ...] = ()
 
     @property
     def id(self) -> BoundaryId:
@@ -244,6 +245,7 @@ def case_of(
         others=tuple(_line(other, limits) for other in view.continuations if other not in in_full),
         diagnosis=diagnosis,
         cause=cause,
+        receipt=view.receipt.sentences,
     )
 
 

@@ -1,0 +1,76 @@
+"""A receipt counts every turn and every exact value of a compaction, and its bill says when it pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from examples import examples
+from hypothesis import given, strategies as st
+
+from recompact.values.chat import Message, ToolCall, Usage, assistant, user
+from recompact.values.context import Context, Pin, Summary, Turn
+from recompact.values.prices import OUTPUT, READ, WRITE, CompactionBill, cost, cost_of_summary
+from recompact.values.receipt import exact_values_of, receipt, shown_text
+
+
+def turn(value: str, said: str = "fine", tokens: int = 20) -> Turn:
+    call = ToolCall("1", "use", f'{{"id": "{value}"}}')
+    return Turn(Message("assistant", "", (call,)), (Message("tool", said, call_id="1"),), tokens)
+
+
+def test_what_was_used_stands_before_what_was_only_seen() -> None:
+    gone = turn("pay-7f3a91", "the code is exit-44aa1")
+    one = receipt(Context((), turns=(gone, turn("x"))), Context((), Summary("done", 1), (turn("x"),)))
+    assert (one.lost, one.lost_used, one.carried) == (("pay-7f3a91", "exit-44aa1"), 1, 0)
+
+
+def test_what_a_summary_a_pin_or_a_kept_turn_shows_is_not_lost() -> None:
+    turns = (turn("pay-7f3a91"), turn("pay-8b2c02"), turn("pay-9d1e03"), turn("pay-9d1e03"))
+    pin = Pin(user("keep pay-8b2c02"), 5)
+    one = receipt(Context((), turns=turns), Context((), Summary("pay-7f3a91", 4), turns[3:], (pin,)))
+    assert (one.lost, one.carried, one.pinned) == ((), 3, ("keep pay-8b2c02",))
+
+
+def test_what_only_the_summary_before_had_can_be_lost() -> None:
+    last = turn("x")
+    pre = Context((), Summary("token pay-7f3a91", 5), (turn("y"), last))
+    assert receipt(pre, Context((), Summary("nothing", 1), (last,))).lost == ("pay-7f3a91",)
+
+
+def test_an_order_of_the_user_is_a_rule_and_an_error_in_its_name_is_none() -> None:
+    said = Turn(assistant("?"), (user("Never delete a branch."), user("Error: you must call a tool.")), 20)
+    pre = Context((), turns=(said, turn("x")))
+    assert receipt(pre, replace(pre, turns=pre.turns[1:])).rules == ("Never delete a branch.",)
+
+
+def test_a_cleared_result_counts_as_dropped_and_keeps_the_cache_up_to_it() -> None:
+    turns = (turn("a", tokens=30), turn("b", "long", 50), turn("c"))
+    post = Context((), turns=(turns[0], turn("b", "[cleared]", 10), turns[2]))
+    one = receipt(Context((), turns=turns), post)
+    assert (one.dropped, one.kept, one.bill.read, one.bill.written, one.bill.saved) == (1, 2, 30, 30, 40)
+
+
+@examples(60)
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=8), st.integers(1, 7), st.integers(0, 500))
+def test_turns_and_tokens_add_up(sizes: list[int], kept: int, output: int) -> None:
+    turns = tuple(turn(f"id-{n}a7", tokens=size) for n, size in enumerate(sizes))
+    pre, post = Context((), turns=turns), Context((), Summary("s", 3), turns[-kept:])
+    one = receipt(pre, post, Usage(100, output))
+    assert one.dropped + one.kept == len(turns)
+    assert one.bill.read + one.bill.written == one.after
+    assert one.carried + len(one.lost) == len(set(exact_values_of(turns[: one.dropped])))
+    assert not any(value in shown_text(post) for value in one.lost)
+    if (calls := one.bill.payback) is not None:
+        assert calls * READ * one.bill.saved >= one.bill.cost or calls == 1
+        assert calls == 1 or (calls - 1) * READ * one.bill.saved < one.bill.cost
+
+
+def test_a_context_that_grew_never_pays() -> None:
+    assert CompactionBill(0, 100, -5).payback is None
+
+
+def test_prices_are_those_of_input_cache_and_output() -> None:
+    assert cost_of_summary(Usage(1000, 10, cached=400)) == 600 + 400 * READ + 10 * OUTPUT
+    used = {"agent": Usage(1000, 10)}
+    assert cost(used, 1.0) == 1000 * READ + 10 * OUTPUT
+    assert cost(used, 0.0) == 1000 * WRITE + 10 * OUTPUT
