@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import recompact, served
 
-from recompact.cli.init import OWN, SUITE
+from recompact.cli.benchmark_configs import config_text
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "first-hour.md").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ class Luna:
 
 
 def test_the_page_shows_what_init_writes() -> None:
-    for text in (OWN, SUITE):
+    for text in map(config_text, ("own.txt", "suite.txt")):
         assert text.format(name="rooms") in SECTION
 
 

@@ -37,7 +37,7 @@ from recompact.adaptation.method import (
     draw_candidates,
     without_usable,
 )
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.adaptation.revision import revision_schema, whole_part
 from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
@@ -49,43 +49,15 @@ from recompact.models.journal import seed_of
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.template import Template
 
-FROM_FEEDBACK = """\
-An agent works with a history that a compressor summarizes now and then. The prompt of that compressor is to become
-better. Runs that failed with compaction were compared with runs that kept the whole history; here is what was found,
-one JSON object a line.
-
-<feedback>
-{entries}
-</feedback>
-"""
-WORK = """\
-This is the prompt, in two parts: one for the first summary, one for later ones.
-
-<first>
-{first}
-</first>
-<update>
-{update}
-</update>
-
-{aim}
-{freedom}
-- Every placeholder in double braces stays, each as often as now.
-- What you write serves all tasks of this family, also those that you have not seen.
-- List the clauses that are new, each with the section that it stands in and the entries that it goes back to.
-
-Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "entries": […]}}, …], "first": …, "update": …}},
-where first and update are the two parts, each in full, with your clauses in their places."""
+FROM_FEEDBACK = prompt("acon-lessons")
+WORK = prompt("acon-revision")
 
 UTILITY = """\
 Rewrite both parts so that runs like these succeed. Take up the remedies that would have helped most often, and put them
 as concrete rules."""
 FREE = """\
 - You may rewrite the prompt as a whole: its wording, its headings, their order, what it asks for under them."""
-LOCKED = """\
-- Every heading stays, in its words, level and order, and so does every tag; lists keep their form, such as "- [x]" or
-  "1.". Only the guidance between them may change.
-- Name nothing that belongs to one task: no name, id, date or amount."""
+LOCKED = prompt("acon-locked")
 
 SCHEMA = revision_schema("rewriting", "entries")
 

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from recompact.adaptation.excerpts import Excerpt, block, in_segments, segments, shown_turns, summaries, without_middle
-from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema
+from recompact.adaptation.optimizer import TEXT, Optimizer, ask, list_schema, object_schema, prompt
 from recompact.adaptation.revision import occurs
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
@@ -38,31 +38,7 @@ CATEGORIES = (
 DROP = 0.05
 """How much of a graded score must be lost with compaction for a task to count as a regression (ACON's value for QA)."""
 
-FEEDBACK = """\
-The same agent worked twice on the same task. Once it kept its whole history. The other time its history was compacted
-now and then: a compressor wrote a summary, and from there on the agent saw that summary instead of all segments before
-it. Both runs are below, as far as they fit.
-
-{evidence}
-
-Compare them. Find the first point at which the run with compaction leaves the way that the other one took, and what
-made it do so: a fact that no summary carried on, a fact that a summary changed, state that got lost, work that was done
-again, an instruction that was forgotten, a wrong call, an early end, a loop. Stay with what the runs show.
-- divergence: where the two runs part, in one or two sentences
-- timeline: how one thing led to the other from there on, a short entry for each stage
-- findings: what went wrong, each with its category (one of {categories}), its kind (in a few words, what kind of
-  information it concerns), a quote that shows it, copied exactly from above (empty if nothing of it stands there), and
-  an explanation in one sentence
-- wasted: steps that brought nothing, such as looking up again what had been known, one sentence for each pattern
-- missed: moments at which the run could still have been saved, and what would have been noticed there
-- remedies: what the compression prompt should ask for so that such a run succeeds, one sentence each. Consider what
-  must be kept and how exactly; guardrails against acting on what is doubtful; verification of results before the work
-  is called finished; and signs by which a loop is detected and left.
-- mechanism: how the run with compaction came to its end, in one sentence
-- reliability: from 0 to 1, how sure it is that compaction made the difference
-
-Answer with one JSON object: {{"divergence": …, "timeline": […], "findings": [{{"category": …, "kind": …, "quote": …,
-"explanation": …}}, …], "wasted": […], "missed": […], "remedies": […], "mechanism": …, "reliability": …}}"""
+FEEDBACK = prompt("acon-feedback")
 
 _FINDING = {"category": {**TEXT, "enum": list(CATEGORIES)}, "kind": TEXT, "quote": TEXT, "explanation": TEXT}
 FEEDBACK_SCHEMA = object_schema(
@@ -239,33 +215,10 @@ def read_list(value: Any, name: str) -> list[Any]:
     return entries
 
 
-ANALYSIS = """\
-An agent did its task although its history was compacted: a compressor read the segment (and the previous summary, if
-there was one) and wrote the summary, and the agent went on from there, as the last block shows.
+ANALYSIS = prompt("acon-analysis")
 
-{evidence}
-
-The summary did its work; now it should cost less. Judge by what the agent did next:
-- remove: what it did without, so that it can be removed or put in fewer words; each with its kind (in a few words, what
-  kind of information it is) and how to treat it
-- keep: what it relied on and must stay; each with its kind, a quote from the summary, copied exactly (empty if the
-  summary does not have it), and the reason
-
-Answer with one JSON object: {{"remove": [{{"kind": …, "how": …}}, …], "keep": [{{"kind": …, "quote": …, "reason": …}},
-…]}}"""
-
-INTRODUCTION = """\
-An agent works with a history that a compressor summarizes now and then. With the prompt below it does many of its
-tasks, and summaries have {length:.0f} characters on average. Those of successful runs were looked at for what they
-could do without; here is what was found, one JSON object a line.
-
-<analyses>
-{{entries}}
-</analyses>
-"""
-SHORTER = """\
-Rewrite both parts so that summaries become shorter and the runs still succeed: ask for less of what could be removed,
-leave what must be kept, and be shorter yourself where you can. Add no rule that the findings do not bear out."""
+INTRODUCTION = prompt("acon-length")
+SHORTER = prompt("acon-shorter")
 
 ANALYSIS_SCHEMA = object_schema(
     {

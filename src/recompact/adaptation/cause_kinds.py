@@ -18,7 +18,7 @@ from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.lock import names
 from recompact.adaptation.method import MethodInputs, Question, answers
 from recompact.adaptation.missing_facts import NOUNS, Kind, kind_of, repeated_work
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.attribution.bisection.cause import Cause, CausePiece
 from recompact.attribution.bisection.pieces import Piece, dropped_pieces
 from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
@@ -154,32 +154,9 @@ SHOWN = 3  # causes in one question
 LONGEST = 1_500  # characters shown of a piece or a summary
 LENGTH = 300  # characters of a clause
 
-PROMPT = """\
-A compressor summarizes the history of a working agent. Some of its summaries did harm. The cause of each was found by
-trying: a few pieces were put back (or lines of the summary taken out), and from there the agent did as well as if
-nothing had been summarized. Other pieces of the same size, a placebo, did not help. The causes below have one thing in
-common: they concern {kind}.
+PROMPT = prompt("clause")
 
-{causes}
-
-Write one clause for the compressor's prompt, so that summaries no longer lose this. It is one line that says what a
-summary has to contain and in which form. It holds for all tasks: no name, number, date or id of the causes above. It
-speaks to the compressor; it does not tell the agent how to act.
-
-Answer with one JSON object: {{"clause": …}}"""
-
-CAUSE = """\
-<cause>
-<pieces>
-{pieces}
-</pieces>
-<summary>
-{summary}
-</summary>
-<change>
-{change}
-</change>
-</cause>"""
+CAUSE = prompt("clause-cause")
 
 SCHEMA = {
     "title": "clause",

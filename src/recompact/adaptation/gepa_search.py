@@ -17,7 +17,7 @@ from recompact.adaptation.excerpts import LONG, block, head_and_tail, in_segment
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
 from recompact.adaptation.lock import instances_in, problems_of
 from recompact.adaptation.method import Episode, Method, MethodInputs
-from recompact.adaptation.optimizer import ask
+from recompact.adaptation.optimizer import ask, prompt
 from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks
 from recompact.engine.config import Count
@@ -42,11 +42,7 @@ COMPONENT = "prompt"  # the one text that is searched for: both parts of a templ
 _PARTS: tuple[Literal["first", "update"], ...] = ("first", "update")
 MINIBATCH = 3  # GEPA's own default
 
-RULES = """\
-The instructions have two parts: <first> is what the compressor gets for a first summary, <update> for later ones. Give
-both as whole parts between these tags, inside the block. Every heading stays, in its words, level and order; every
-placeholder in double braces and every tag stays; lists keep their form, such as "- [x]" or "1.". Write for the whole
-family of tasks: no name, id, date or amount from an example."""
+RULES = prompt("gepa-rules")
 
 
 def gepa(metric_calls: Count | None = None, minibatch: Count = MINIBATCH) -> Method:

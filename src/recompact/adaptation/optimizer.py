@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 from recompact.engine.study import Study
@@ -26,6 +27,12 @@ PLAIN = (
     "You improve the prompt with which a compressor model summarizes the history of a working agent. You read evidence"
     " closely and claim nothing that it does not show."
 )
+
+
+def prompt(name: str) -> str:
+    """A prompt for the optimizer, with gaps for `str.format`."""
+    text = files("recompact.adaptation").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
+    return text.removesuffix("\n")
 
 
 TEXT = {"type": "string"}

@@ -18,7 +18,7 @@ from typing import Any
 from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, EvidenceText
 from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.lock import problems_of
-from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema
+from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema, prompt
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.chat import assistant, user
@@ -37,33 +37,7 @@ MECHANISMS = (
 FORM = '["S0", "N0", "C0.0"]'
 """What labels look like. Lines count from 1, so these cite nothing: small models copy them, and would be believed."""
 
-DIAGNOSIS = """\
-An agent was in the middle of a task when its history was compacted: a compressor read the segment (and the previous
-summary, if there was one) and wrote the summary that replaced them; the last turn stayed as it was. From that moment
-the agent was continued several times, each way: with the context before the compaction (PRE: previous summary, segment,
-last turn) and with the context after it (POST: summary, last turn). All else was the same. The block missing-facts, if
-there is one, lists what PRE continuations used and nothing after the compaction shows any more.
-
-Every line begins with a label: T for the task, A for the agent's prefix, P for the previous summary, S for the segment,
-N for the summary, L for the last turn, F for missing facts, each with the number of the line; C for a continuation,
-with its number and that of the line.
-
-{evidence}
-
-Find out what the two arms did differently, and which statement or gap of the summary would make a continuation act like
-that. Rank what you find, the most likely cause first; leave out what no continuation acted on. For each finding give
-- mechanism: one of {mechanisms}
-- kind: in a few words, what kind of information it concerns (for example access tokens, task conditions, pages read)
-- lines: the labels of the lines that show it, in the form of {labels}, with numbers that stand above: where the
-  information stood, what the summary made of it, what a continuation did without it. Give labels only, do not copy
-  the lines.
-- explanation: what the continuations did because of it, in one or two sentences
-
-If the summary does not explain the difference (it kept what was needed, and the arms differ by chance or by something
-else), give no findings and say why in abstain; otherwise leave abstain empty.
-
-Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
-"abstain": ""}}"""
+DIAGNOSIS = prompt("diagnosis")
 
 _FINDING = {
     "mechanism": {**TEXT, "enum": list(MECHANISMS)},
@@ -260,43 +234,9 @@ def occurs(quote: str, text: str) -> bool:
     return " ".join(quote.split()) in " ".join(text.split())
 
 
-GROUPING = """\
-Below are diagnoses of compactions that did harm, one JSON object a line, each with the boundary it is about.
+GROUPING = prompt("grouping")
 
-<diagnoses>
-{diagnoses}
-</diagnoses>
-
-Group them by what went wrong with the information, across tasks: which kind of state was lost or misrepresented, and
-how often. Answer with one JSON object:
-{{"groups": [{{"mechanism": …, "kind": …, "boundaries": […], "lesson": …}}, …]}}, where lesson says what a summary
-must contain so that this does not happen again."""
-
-REVISION = """\
-Now revise the prompt that the compressor works with. It has two parts, one for the first summary and one for later
-ones.
-
-<diagnoses>
-{diagnoses}
-</diagnoses>
-<first>
-{first}
-</first>
-<update>
-{update}
-</update>
-
-Rules:
-- Change only the guidance: the sentences under the headings, and the instructions around them. Every heading stays, in
-  its words, level and order; every placeholder in double braces and every tag stays; lists keep their form, such as
-  "- [x]" or "1.".
-- Guidance tells the compressor what state to keep and how to represent it. It does not tell the agent how to act.
-- Write for the whole family of tasks: no name, id, date or amount from a diagnosis.
-- Every clause that you add answers at least one diagnosed boundary; list it with the boundaries it answers.
-- Prefer few clear clauses to many. Keeping everything is impossible: the summary has a limit.
-
-Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "boundaries": […]}}, …], "first": …,
-"update": …}}, where first and update are the two parts, each in full, with your clauses in their places."""
+REVISION = prompt("revision")
 
 IN_PLACE = "no draft could be used, so its clauses were put under their sections"
 

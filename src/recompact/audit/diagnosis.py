@@ -26,7 +26,7 @@ from recompact.adaptation.evidence import (
 )
 from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.lock import instances_in
-from recompact.adaptation.optimizer import Optimizer
+from recompact.adaptation.optimizer import Optimizer, prompt
 from recompact.adaptation.pair import findings_by_boundary
 from recompact.adaptation.result import clause_json, clause_lines, section_changes
 from recompact.adaptation.revision import Diagnosis, diagnose, revise
@@ -56,32 +56,7 @@ OBSERVATIONAL = (
 SUMMARY_CHARS = 16_000
 CHANNEL = "observed"
 
-PROMPT = """\
-An agent was at work when its history was compacted: a summary took the place of the earlier calls and results. You see
-an excerpt of the transcript: the last calls before the compaction, the summary, and the first calls after it. Long
-texts are cut, and what looks like a secret is masked. Calls marked (fetched again) brought back text that the
-compaction had dropped; those marked (failed again) met an error that the same command had met before. Nobody has
-continued without the compaction: what you see is one course of events, and reading again may simply be what the next
-piece of work needs.
-
-Every line begins with a label: T for what the user last asked, S for the calls before, N for the summary, F for facts
-that were used afterwards and that the summary lacks, C with two numbers for the calls after.
-
-{evidence}
-
-Find out which statement or gap of the summary would make the agent act as it did afterwards. Rank what you find, the
-most likely cause first; leave out what the calls after the compaction do not show. For each finding give
-- mechanism: one of {mechanisms}
-- kind: in a few words, what kind of information it concerns (for example file paths, build commands, decisions)
-- lines: the labels of the lines that show it, in the form of {labels}, with numbers that stand above. Give labels only,
-  do not copy the lines.
-- explanation: what the agent did because of it, in one or two sentences
-
-If the summary does not explain what followed (it kept what was needed, or the next piece of work needed reading
-anyway), give no findings and say why in abstain; otherwise leave abstain empty.
-
-Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
-"abstain": ""}}"""
+PROMPT = prompt("audit-diagnosis")
 
 
 def observed_evidence(

@@ -8,114 +8,13 @@ from pathlib import Path
 import click
 
 from recompact.agents.profiles import PROFILES
-from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
+from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name, config_text
 from recompact.cli.console import json_option, print_json, say
 from recompact.compressors.protocol import Scope
 from recompact.errors import InputError
 from recompact.suites.workspace.samples import add_samples
 from recompact.values.outputs import write_file
 from recompact.values.texts import command_line
-
-SIMULATED = """\
-# {name}.toml: the embedded world with simulated models; it needs no key and no network
-[suite]
-use = "pocket"                    # or a suite of your own, as in "rooms.py:suite": see docs/environments.md
-limit = 20                        # only the first N tasks
-
-[compressor]
-kind = "prompted"                 # or "fifo", "none"
-budget = 2048                     # tokens of history before it is compacted
-template = "default"              # or a directory: see docs/prompts.md
-
-# For an agent of your own name its model here. Keys come from the environment only.
-# [models.luna]
-# id = "gpt-5.6-luna"
-# api = "responses"               # or "chat"
-# key_env = "OPENAI_API_KEY"
-# price = {{ input = 0.5, cached = 0.05, output = 4.0 }}
-#
-# [agent]
-# model = "luna"
-#
-# [ceiling]
-# money = 20.0                    # the run stops there and can be resumed
-"""
-
-OWN = """\
-# {name}.toml
-[suite]
-use = "{name}.py:suite"            # or "pocket", or "package.module:name"
-
-[models.luna]
-id = "gpt-5.6-luna"
-api = "responses"                 # or "chat"
-key_env = "OPENAI_API_KEY"        # keys come from the environment only
-price = {{ input = 0.5, cached = 0.05, output = 4.0 }}
-
-[agent]
-model = "luna"
-
-[compressor]
-kind = "prompted"                 # or "fifo", "none"
-budget = 1024                     # tokens of history before it is compacted
-template = "default"              # or a directory: see docs/prompts.md
-
-[ceiling]
-money = 20.0                      # the run stops there and can be resumed
-"""
-
-AGENT = """\
-# {name}.toml: {agent} behind the gateway, which compacts its history; see docs/agents.md
-[suite]
-use = "workspace"
-[suite.options]
-tasks = "tasks"                   # folders with an instruction, files and a check: see docs/workspace.md
-
-[models.mine]
-id = "gpt-5-mini"                 # plays the agent and writes the summaries; base_url names another server
-key_env = "OPENAI_API_KEY"        # keys come from the environment only, and never reach the agent
-price = {{ input = 0.25, cached = 0.025, output = 2.0 }}
-
-[agent]
-model = "mine"
-profile = "{agent}"
-
-[compressor]
-model = "mine"
-budget = {budget:<24} # tokens of history before it is compacted; a sample task reads about {tokens:,}
-template = "default"              # or a directory: see docs/prompts.md
-
-[optimizer]
-model = "mine"
-
-[run]
-step_limit = 100
-
-[ceiling]
-money = 20.0                      # the run stops there and can be resumed
-"""
-
-SUITE = '''\
-# {name}.py
-from recompact import function_suite
-
-THINGS = "coat, lamp, map, boot, rope, bell, cup, key, book, coin".split(", ")
-
-
-def look(room: int) -> str:
-    """Say what is in a room. Rooms have numbers from 1 on."""
-    counts = ((room * 37 + n * 11) % 83 for n in range(len(THINGS)))
-    return f"Room {{room}}: " + ", ".join(f"{{count}} x {{thing}}" for count, thing in zip(counts, THINGS))
-
-
-def most(thing: str, rooms: int) -> str:
-    return str(max(range(1, rooms + 1), key=lambda room: (room * 37 + THINGS.index(thing) * 11) % 83))
-
-
-ASK = "Look into rooms 1 to 25, one by one. Which room has the most of this: {{}}? Answer with its number."
-tasks = {{thing: (ASK.format(thing), most(thing, 25)) for thing in THINGS}}
-suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "test": THINGS[:6]}})
-'''
 
 
 @click.command(name="init")
@@ -188,7 +87,7 @@ def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: boo
     samples = add_samples(root, repo)
     tokens = samples.characters // 4
     budget = min(8192, max(1024, tokens // 3 // 256 * 256))
-    text = AGENT.format(name=name, agent=agent, budget=budget, tokens=tokens)
+    text = config_text("agent.txt").format(name=name, agent=agent, budget=budget, tokens=tokens)
     write_file(config, text.encode(), "a config", lambda path: False, "--dir")
     if as_json:
         print_json({"files": [str(config)], "tasks": [str(folder.path) for folder in samples.folders]})
@@ -209,5 +108,5 @@ def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
         return {f"{config_name(name, scope or 'history')}.toml": benchmark_config(name, scope or "history")}
     if scope is not None:
         raise InputError(f"--scope is for a benchmark ({', '.join(BENCHMARKS)}); elsewhere set [compressor] scope")
-    texts = {f"{_valid(name)}.toml": (OWN if suite else SIMULATED).format(name=name)}
-    return {**texts, f"{name}.py": SUITE.format(name=name)} if suite else texts
+    texts = {f"{_valid(name)}.toml": config_text("own.txt" if suite else "simulated.txt").format(name=name)}
+    return {**texts, f"{name}.py": config_text("suite.txt").format(name=name)} if suite else texts
