@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -39,16 +40,19 @@ def _sizes(compaction: dict[str, int]) -> list[int]:
     return [compaction[key] for key in ("tokens_before", "tokens_after", "dropped_calls", "kept_calls")]
 
 
-def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
+def test_an_agent_is_wrapped_where_it_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_notes(tmp_path / "tasks")
     (tmp_path / "agent.py").write_text(AGENT)
     place = tmp_path / "tasks" / "notes" / "files"
     out = tmp_path / "session.jsonl"
     with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
         config = write_config(tmp_path / "mine.toml", server.base_url)
-        agent = [PYTHON, tmp_path / "agent.py", "messages", "stream", "Read the notes."]
+        agent = [PYTHON, str(tmp_path / "agent.py"), "messages", "stream", "Read the notes."]
+        agent = ["sh", "-c", f"echo here I am; exec {shlex.join(agent)}"]
         ended = recompact("wrap", "--out", out, "--json", config, "--", *agent, cwd=place)
     assert ended.returncode == 0, ended.stderr
+    printed, complained = capfd.readouterr()  # what the agent printed went beside what the command returned
+    assert (printed, "here I am\n" in complained) == ("", True)
     described = json.loads(ended.stdout)
     assert described["ending"] == "finished", described
     assert len(described["compactions"]) >= 2

@@ -204,7 +204,7 @@ class AgentProcess:
             else:
                 self.complained = (self.complained + part)[-_TAIL:]
             if self._settings.in_place is not None:
-                os.write(1 if name == "stdout" else 2, part)
+                os.write(self._settings.shown_on if name == "stdout" else 2, part)
             burst += len(part)
             if burst > _BURST:
                 burst = 0

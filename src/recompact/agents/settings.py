@@ -45,6 +45,7 @@ class AgentSettings:
     timeout: float = 600.0  # seconds between two requests
     unsafe: bool = False  # run it without a sandbox
     in_place: Path | None = None  # run it there, as its user would, and show what it prints
+    shown_on: int = 1  # the descriptor on which what it prints there is shown
     limits: HostLimits = field(default_factory=HostLimits)
 
 

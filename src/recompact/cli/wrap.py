@@ -52,7 +52,7 @@ def command(
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests".
     claude, codex, mini, opencode and pi are led to the gateway, as by their profiles. Any other must ask its model at
     OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address. Exit code 2: no request
-    reached the gateway.
+    reached the gateway. What the agent prints is shown as it comes; with --json, on standard error.
     """
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -77,7 +77,7 @@ def command(
     if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
         raise InputError(missing[1])
     try:
-        trajectory, receipts = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name))
+        trajectory, receipts = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, as_json))
     except KeyboardInterrupt:
         end_stopped(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target))
     except CeilingReached as reached:
@@ -121,10 +121,11 @@ def _template(name: str) -> str:
     return name if name in BUILT_IN else str(Path(name).resolve())
 
 
-async def _run(config: Config, name: str) -> tuple[Trajectory, list[Receipt]]:
+async def _run(config: Config, name: str, as_json: bool) -> tuple[Trajectory, list[Receipt]]:
     here, agent = Path.cwd(), config.agent
     task = Task(name, shlex.join(agent.command))
-    settings = replace(agent.settings(here), in_place=here)  # the command was typed here
+    shown_on = 2 if as_json else 1  # nothing stands beside the JSON
+    settings = replace(agent.settings(here), in_place=here, shown_on=shown_on)  # the command was typed here
     hearing = Hearing(settings, lambda url: say(f"recompact: {_silence(agent, url)}", err=True))
     async with open_study(config, name, suite=WrappedAgent(settings, task, hearing)) as study:
         unit = trajectory_unit(study, f"wrap/{name}", task, phase="wrap", snapshots=False)
