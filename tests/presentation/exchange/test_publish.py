@@ -18,6 +18,7 @@ from recompact.cli.main import cli
 from recompact.engine.store.runs import continuation_rows
 from recompact.engine.store.store import Store
 from recompact.presentation.exchange.dataset import TABLES, publish
+from recompact.values.template import resolve
 
 pytestmark = needs("pyarrow")
 KEY = "sk-proj-" + "a1B2c3D4" * 4
@@ -77,3 +78,15 @@ def test_the_command_asks_for_a_licence(run: Store, tmp_path: Path) -> None:
     assert CliRunner().invoke(cli, arguments).exit_code == 2
     done = CliRunner().invoke(cli, [*arguments, "--license", "mit", "--json"], catch_exceptions=False)
     assert json.loads(done.output)["rows"]["draws"] == len(continuation_rows(run))
+
+
+def test_every_arm_has_its_own_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('[suite]\nuse = "pocket"\nlimit = 2\n[compressor]\nbudget = 1024\n')
+    arms = ("--arm", "prompting", "--arm", "mine=structured", "--arm", "fifo", "--runs", "1", "--run", "compared")
+    CliRunner().invoke(cli, ["evaluate", "mine.toml", *arms], catch_exceptions=False)
+    with Store.read(Path("runs/compared.db")) as store:
+        publish(store, tmp_path / "out", "cc0-1.0")
+    named = {row["template"] for row in rows(tmp_path / "out", "boundaries")}
+    assert named == {resolve(name, tmp_path).hash for name in ("default", "structured")} | {""}  # fifo has none
+    assert named - {""} <= {row["template"] for row in rows(tmp_path / "out", "templates")}

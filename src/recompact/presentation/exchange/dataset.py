@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from recompact.engine.store.adaptations import recorded_templates
+from recompact.engine.store.adaptations import read_adaptations, recorded_templates
 from recompact.engine.store.records import CONTINUE
 from recompact.engine.store.runs import overview
 from recompact.engine.store.store import Store
@@ -24,6 +24,7 @@ from recompact.presentation.exchange.episodes import Compaction, Episode, Step, 
 from recompact.values.chat import Message, Usage
 from recompact.values.masking import mask_secrets
 from recompact.values.outputs import replaced_directory
+from recompact.values.template import Template
 from recompact.version import __version__, install_command
 
 DATASET = "dataset"
@@ -43,7 +44,7 @@ TABLES: Mapping[str, Columns] = {
         "step": ("int64", "steps taken before it"),
         "agent_model": ("string", "the model that acted"),
         "compressor_model": ("string", "the model that wrote the summary; empty where none did"),
-        "template": ("string", "the hash of the compaction prompt: see the table templates"),
+        "template": ("string", "the hash of the compaction prompt: see the table templates; empty if it is not there"),
         "tools": ("string", "JSON: the tools that the agent had"),
         "pre": ("string", "JSON: the messages before the compaction (PRE)"),
         "post": ("string", "JSON: the messages after it (POST)"),
@@ -102,15 +103,30 @@ def _write_tables(store: Store, directory: Path) -> dict[str, int]:
 
 
 def _rows(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
+    templates = _templates(store)
     for episode in read_episodes(store, mask=True):
         if episode.phase == CONTINUE:
             yield "draws", _draw(episode)
         for part in episode.parts:
             if isinstance(part, Compaction):
-                yield "boundaries", _boundary(episode, part, store.metadata.template)
-    for template in recorded_templates(store).values():
+                yield "boundaries", _boundary(episode, part, _template_of(episode, templates, store.metadata.template))
+    for template in templates.values():
         for name, text in template.parts().items():
             yield "templates", {"template": template.hash, "part": name, "text": mask_secrets(text)}
+
+
+def _templates(store: Store) -> dict[str, Template]:
+    """The templates whose texts the run holds, by hash: its own, those of arms, and candidates."""
+    tried = (each.template for record in read_adaptations(store) for each in record.candidates)
+    return {template.hash: template for template in tried if template} | recorded_templates(store)
+
+
+def _template_of(episode: Episode, templates: Mapping[str, Template], own: str) -> str:
+    """The hash of the template that an episode compacted with. The units of the phases that try several are named by
+    it, except those of replays, whose templates only the command knew."""
+    if episode.phase not in ("evaluate", "select", "gepa", "replay"):
+        return own
+    return next((hash for hash in templates if hash[:16] in episode.unit), "")
 
 
 def _boundary(episode: Episode, compaction: Compaction, template: str) -> dict[str, Any]:
