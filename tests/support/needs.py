@@ -151,6 +151,8 @@ NEEDS = {
     "appworld": Need(_variable("RECOMPACT_APPWORLD_PYTHON", "AppWorld"), "AppWorld", "`make test-benchmarks`"),
     "llmlingua": Need(_package("llmlingua", "the package llmlingua"), "LLMLingua-2", "`make test-llmlingua`"),
     "otel": Need(_package("opentelemetry.sdk", "OpenTelemetry"), "spans", "`pip install '.[otel]'`"),
+    "mlflow": Need(_package("mlflow", "MLflow"), "its tracker", "`pip install '.[mlflow]'`"),
+    "wandb": Need(_package("wandb", "Weights & Biases"), "its tracker", "`pip install '.[wandb]'`"),
     "pyarrow": Need(_package("pyarrow", "pyarrow"), "datasets", "`pip install '.[dataset]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),

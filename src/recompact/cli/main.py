@@ -118,7 +118,7 @@ _TRACK = click.Option(
     metavar="NAME",
     expose_value=False,
     callback=_start_trackers,
-    help="Tell another tool what happens: otel (OpenTelemetry), or file.py:name. Repeatable.",
+    help="Tell another tool what happens: otel (OpenTelemetry), mlflow, wandb, or file.py:name. Repeatable.",
 )
 
 

@@ -8,7 +8,11 @@ from pathlib import Path
 
 from recompact.registry import Registry
 
-TRACKERS = Registry("tracker", "recompact.trackers", {"otel": "recompact.integrations.otel:start"})
+TRACKERS = Registry(
+    "tracker",
+    "recompact.trackers",
+    {name: f"recompact.integrations.{name}:start" for name in ("otel", "mlflow", "wandb")},
+)
 
 
 @contextmanager
