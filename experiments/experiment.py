@@ -15,6 +15,7 @@ from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import with_split
+from recompact.models.protocol import ChatModel
 from recompact.values.template import resolve
 
 HERE = Path(__file__).parent
@@ -35,6 +36,7 @@ class Plan:
     block: int = 0  # tasks that are done in all arms before the next are begun; 0: all of them
     stages: tuple[int, ...] = ()  # numbers of tasks after which the later arms catch up; by default all of them
     by: tuple[str, ...] = ()  # groups of tasks
+    bisect: int = 0  # continuations of one search for what a retained compaction of a training task should have kept
     outcome: str = "acc"  # the metric that a method has to improve
     fewest: int = 12  # tasks, before anything counts as shown
     solvable: int = 0  # training tasks that have to be solved without compaction: with fewer, the experiment ends there
@@ -52,6 +54,7 @@ class Experiment:
     plan: Plan
     place: Path
     config_name: str = "config"
+    models: Mapping[str, ChatModel] = field(default_factory=dict)  # in the place of those that the config describes
 
     @property
     def arguments(self) -> str:

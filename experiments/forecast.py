@@ -7,7 +7,7 @@ says which.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiment import Experiment
@@ -15,6 +15,7 @@ from recompact.adaptation.registry import load_method
 from recompact.engine.forecast import price_of
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
+from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.models.limits import Price
 from recompact.values.chat import Usage
 from recompact.values.tables import Number, Table, columns
@@ -25,6 +26,7 @@ INSTRUCTIONS = 500  # tokens of a compaction prompt besides the history
 STEP = 60  # output tokens of an agent's step
 ANSWER = 1_000  # output tokens of the optimizer
 SIMULATED = "sim-"
+_UNPROMPTED = frozenset(built_in_arms()) - {PROMPTING}
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def forecast(experiment: Experiment, runs: int | None = None) -> Table:
     }
     models = {"agent": config.agent.model, "compressor": config.compressor_model, "optimizer": config.optimizer_model}
     shares = [Share(role, models[role], usage[role], price_of(config.models.get(models[role]))) for role in usage]
+    shares = [share for share in shares if share.usage.calls]
     rows = tuple(
         (
             share.role,
@@ -85,10 +88,20 @@ def forecast(experiment: Experiment, runs: int | None = None) -> Table:
         f"Together {priced:,.2f} by the prices of the config, nothing cached; simulated models cost nothing."
         if priced
         else "The config gives no prices.",
-        "The optimizer is taken to be asked about every boundary, in evidence of full size. Reasoning is not foreseen.",
+        *_ceiling_note(experiment, priced),
+        "The optimizer is taken to be asked about every boundary, in evidence of full size. Reasoning is not foreseen."
+        if questions
+        else "Reasoning is not foreseen.",
     )
     heads = columns("role", "model", "calls", "input", "output", "money", input="M input", output="M output")
     return Table(f"What {experiment.name} takes", heads, rows, notes)
+
+
+def _ceiling_note(experiment: Experiment, money: float) -> Iterator[str]:
+    ceiling = experiment.config.ceiling.money
+    if ceiling is not None and money:
+        ends = " That is less: it stops there, and goes on when the ceiling is raised." if ceiling < money else ""
+        yield f"A run file stops when it has cost {ceiling:,.2f}.{ends}"
 
 
 def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int, int]:
@@ -125,8 +138,8 @@ def draws(allocation: str) -> float:
 
 def _uncompressed_trajectories(experiment: Experiment, runs: int) -> int:
     """Trajectories without a compressor."""
-    none = "none" in experiment.plan.arms
-    return none * len(experiment.plan.tasks) * runs + _trials(experiment)
+    unprompted = [text for text in (*experiment.plan.arms, *experiment.plan.later) if text in _UNPROMPTED]
+    return len(unprompted) * len(experiment.plan.tasks) * runs + _trials(experiment)
 
 
 def _trials(experiment: Experiment) -> int:

@@ -1,7 +1,8 @@
 """The recorded replies of an experiment's real models, with which anybody can repeat it to the letter without a model.
 
     python experiments/replies.py real-compressor                 # writes experiments/real-compressor/replies.jsonl.xz
-    python experiments/run.py real-compressor --recorded          # reads it; only what is missing there is asked for
+    python experiments/run.py real-compressor --recorded          # plays what it answers, and asks no model
+    python experiments/run.py fresh-tasks --resume                # begins with it; what is missing is asked for
 
 Environments and simulated models answer the same every time, so the replies of real ones are all that a run needs.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import json
 import lzma
 import sys
-from collections.abc import Collection, Iterator
-from dataclasses import fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 from experiment import Experiment, find_experiment, parser_of
@@ -20,8 +21,10 @@ from recompact.engine.store.calls import JournaledReply, journaled_calls, journa
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
 from recompact.errors import InputError, RecompactError
+from recompact.models.failures import ModelFailure
+from recompact.models.journal import seed_of
 from recompact.models.shape import in_shape
-from recompact.values.chat import Reply
+from recompact.values.chat import Reply, Request
 from recompact.values.texts import quantity
 
 _DIGITS = 3  # of the seconds that a call took
@@ -29,6 +32,42 @@ _FIELDS = tuple(field.name for field in fields(JournaledReply))
 
 Key = tuple[str, str, int, str]
 """Run file, unit, ordinal and digest of the request."""
+
+
+class NotRecorded(ModelFailure):
+    """A call that nobody has answered yet."""
+
+    kind = "not recorded"
+
+
+class RecordedModel:
+    """What stands in the place of a real model where nothing is to be asked.
+
+    Most calls are answered by the journal and never come here. What does come is a call that nobody has answered, or a
+    question to the optimizer that is worded otherwise today, with another figure in its evidence for example: the reply
+    that was recorded in its place stands, and is counted in `reworded`.
+    """
+
+    def __init__(self, name: str, answered: Mapping[int, Reply]) -> None:
+        self.name, self.reworded, self._answered = name, 0, answered
+
+    async def reply(self, request: Request) -> Reply:
+        known = self._answered.get(request.decoding.seed or 0)
+        if known is None:
+            raise NotRecorded(f"no reply of {self.name} to this call was recorded: --resume asks for it")
+        self.reworded += 1
+        return known
+
+
+def without_models(experiment: Experiment) -> Experiment:
+    """The experiment with its recorded replies in the place of its real models."""
+    seed = experiment.config.run.seed
+    answered = {
+        seed_of(each.unit, each.ordinal, seed): each.reply  # which no two calls share
+        for _, each in _read(replies_file(experiment))
+        if each.role == "optimizer"
+    }
+    return replace(experiment, models={name: RecordedModel(name, answered) for name in real_models(experiment)})
 
 
 def run_files(experiment: Experiment) -> tuple[Path, ...]:
@@ -58,7 +97,7 @@ def keep_replies(experiment: Experiment) -> int:
     if file.is_file() and (lost := [key for key in map(_key_of, _read(file)) if key not in kept]):
         raise InputError(
             f"{file} has {quantity(len(lost), 'reply')} that no run file in {experiment.place} has, such as one of"
-            f" {lost[0][1]}: run experiments/run.py {experiment.arguments} --recorded first, or remove the file"
+            f" {lost[0][1]}: run experiments/run.py {experiment.arguments} --resume first, or remove the file"
         )
     if kept:
         fresh = file.with_suffix(".new")

@@ -7,13 +7,14 @@ python experiments/results.py all-real --write      # into the folder of the exp
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from echoes import echo_table
 from experiment import Experiment, find_experiment, parser_of
 from recompact.adaptation.selection import fit_table
+from recompact.attribution.bisection.cause import Cause, read_causes
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.statement import control_of, statement_of
 from recompact.engine.config import DEFAULT_MODELS
@@ -23,7 +24,7 @@ from recompact.engine.store.runs import TrajectoryRow, boundary_rows, trajectori
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.errors import RecompactError
-from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
 from recompact.evaluation.breakdown import breakdown_table, by_group
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.metrics import metric
@@ -31,9 +32,12 @@ from recompact.evaluation.paired import Comparison
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation
 from recompact.presentation.report.document import prompt_change
 from recompact.simulation.notes import read_notes
+from recompact.values.candidate import Clause
 from recompact.values.tables import Cell, Number, Table, columns, markdown
+from recompact.values.template import Template, resolve
 from recompact.values.texts import markdown_text, quantity
 
+_LOST: Mapping[str, str] = {"success": "success lost", "steps": "steps added"}
 REASON = 200  # characters of the reason why a draft was refused
 MIXED = "The agent is simulated and the compressor is real: the figures say nothing about a real agent."
 
@@ -41,8 +45,13 @@ MIXED = "The agent is simulated and the compressor is real: the figures say noth
 def page(experiment: Experiment) -> str:
     """The whole page."""
     lines = [f"# What came out of {experiment.name}", "", *_head(experiment)]
-    for title, section in (("Boundaries", _boundaries), ("Adaptations", _adaptations), ("Unseen tasks", _unseen)):
-        lines += ["", f"## {title}", *section(experiment)]
+    adapts = (("Boundaries", _boundaries), ("Causes", _causes), ("Adaptations", _adaptations))
+    for title, section in (
+        *(adapts if experiment.plan.methods else (("Templates", _templates),)),
+        ("Unseen tasks", _unseen),
+    ):
+        if text := list(section(experiment)):
+            lines += ["", f"## {title}", *text]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -68,13 +77,17 @@ def _head(experiment: Experiment) -> Iterator[str]:
     empty = [r.method for r in records if r.selection is None and r.statement and r.method not in named]
     spared = len(arms) - len(distinct) + len(empty)
     planned = experiment.planned - spared * len(experiment.plan.tasks) * experiment.plan.runs
-    yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
-    yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
+    if experiment.plan.methods:
+        yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
+        yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
     beside = f", nor does one that ended without a candidate ({', '.join(empty)})" if empty else ""
-    yield (
-        f"- Trajectories on unseen tasks: {evaluated} of {planned};"
-        f" a method that keeps the original needs none{beside}."
-    )
+    kept = f"; a method that keeps the original needs none{beside}" if experiment.plan.methods else ""
+    yield f"- Trajectories on unseen tasks: {evaluated} of {planned}{kept}."
+    for group, names in (("", experiment.plan.arms), ("later ", experiment.plan.later)):
+        if experiment.plan.stages and names:
+            chosen = [arm for arm in arms if arm.name in {text.partition("=")[0] for text in names}]
+            tasks = len(common(chosen).tasks) if len(chosen) == len(names) else 0
+            yield f"- In all {len(names)} {group}arms: {tasks} of {len(experiment.plan.tasks)} tasks."
     if evaluated < planned or adapted < len(experiment.plan.methods):
         yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
 
@@ -153,6 +166,56 @@ def understood_table(store: Store) -> Table:
     return Table("What the simulated agent reads in the summaries", columns("kind", "summaries", "of"), rows)
 
 
+def _causes(experiment: Experiment) -> Iterator[str]:
+    """Which lines, put back into the summary or taken out of it, close the loss: found by trying."""
+    if not experiment.plan.bisect:
+        return
+    causes: list[Cause] = []
+    if experiment.adaptations.is_file():
+        with Store.read(experiment.adaptations) as store:
+            causes = sorted(read_causes(store).values(), key=lambda cause: str(cause.boundary))
+    yield ""
+    if not causes:
+        yield "No compaction has been bisected yet."
+        return
+    known = [cause for cause in causes if cause.known]
+    draws = quantity(sum(cause.draws for cause in causes), "continuation")
+    yield f"A cause was found at {len(known)} of {quantity(len(causes), 'retained compaction')}, with {draws}."
+    for cause in causes:
+        yield ""
+        yield f"- {markdown_text(str(cause.boundary))} ({_LOST[cause.loss]}): {cause.sentence()}."
+        for piece in cause.pieces if cause.known else ():
+            yield ""
+            yield f"  {markdown_text(piece.name)}{f', under {markdown_text(piece.heading)}' if piece.heading else ''}:"
+            yield ""
+            yield "  ```text"
+            yield from (f"  {line}" for line in piece.text.splitlines())
+            yield "  ```"
+
+
+def _templates(experiment: Experiment) -> Iterator[str]:
+    """What each fixed template adds to the one that all of them come from."""
+    original = resolve(experiment.config.compressor.template, experiment.config.directory)
+    for arm in experiment.arms(later=True):
+        if arm.directory and arm.template:
+            yield ""
+            yield f"### {arm.name}"
+            yield ""
+            yield from _changes(original, arm.name, arm.template)
+
+
+def _changes(original: Template, name: str, template: Template, clauses: Sequence[Clause] = ()) -> Iterator[str]:
+    """The lines in which two templates differ, part by part."""
+    for part in prompt_change(("original", original), (name, template), clauses).parts:
+        for block in part.sections:
+            yield f"In `{part.part}`, under *{markdown_text(block.title.lstrip('# '))}*:"
+            yield ""
+            yield "```diff"
+            yield from (f"{line.sign}{line.text}" for line in block.lines if line.sign.strip())
+            yield "```"
+            yield ""
+
+
 def _adaptations(experiment: Experiment) -> Iterator[str]:
     """What each method made of them."""
     records: dict[str, AdaptationRecord] = {}
@@ -191,15 +254,7 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
         winner = next((c for c in record.candidates if c.name == record.selection.winner), None)
         if winner and winner.template and original:
             yield ""
-            change = prompt_change(("original", original), (winner.name, winner.template), winner.clauses)
-            for part in change.parts:
-                for block in part.sections:
-                    yield f"In `{part.part}`, under *{markdown_text(block.title.lstrip('# '))}*:"
-                    yield ""
-                    yield "```diff"
-                    yield from (f"{line.sign}{line.text}" for line in block.lines if line.sign.strip())
-                    yield "```"
-                    yield ""
+            yield from _changes(original, winner.name, winner.template, winner.clauses)
 
 
 def _candidates(record: AdaptationRecord) -> Iterator[str]:
@@ -229,7 +284,7 @@ def _unseen(experiment: Experiment) -> Iterator[str]:
     if whole is None or not whole.shared.tasks:
         yield "No unseen task has been finished in every arm yet."
         return
-    yield from _figures(experiment, whole, set(experiment.plan.methods))
+    yield from _figures(experiment, whole, {*experiment.plan.methods, *experiment.plan.judged})
     with Store.read(experiment.evaluation) as store:
         if echoes := echo_table(store, arms):
             yield ""
@@ -267,7 +322,7 @@ def _figures(experiment: Experiment, whole: Evaluation, judged: Collection[str])
     yield markdown(task_table(whole))
     for comparison in differences[1] if differences else ():
         name = comparison.first.partition("/")[0]
-        if name in experiment.plan.methods and name in judged:
+        if name in (*experiment.plan.methods, *experiment.plan.judged) and name in judged:
             yield f"- {verdict(comparison, experiment)}"
 
 

@@ -2,14 +2,18 @@
 
     python experiments/run.py all-real
     python experiments/run.py all-real --limit 12       # only the first twelve unseen tasks
-    python experiments/run.py all-real --config hosted --forecast
-    python experiments/run.py real-compressor --recorded    # with the replies that are kept in the folder
+    python experiments/run.py fresh-tasks --recorded    # what was played so far, from the kept replies; asks no model
+    python experiments/run.py fresh-tasks --resume      # the same, and asks the model for what is missing
+    python experiments/run.py fresh-tasks --config hosted --forecast
+    python experiments/run.py fresh-tasks --config hosted --model gpt-5-mini --price 0.25,2 --ceiling 5
 
-Stop it whenever you like (Ctrl-C, or kill it): the same command resumes where it left off.
+Stop it whenever you like (Ctrl-C, or kill it): the same command resumes where it left off. In the end the page of
+results stands beside the run files.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -17,16 +21,21 @@ from datetime import UTC, datetime
 
 from experiment import Experiment, find_experiment, parser_of
 from forecast import forecast
+from hosted import add_hosted_arguments, hosted_by
 from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
+from recompact.attribution.bisection.bisect import bisect
+from recompact.attribution.judgement import read_verdicts
 from recompact.cli.progress import watch
 from recompact.engine.assembly import open_study
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.runs import open_run, trajectories
 from recompact.errors import InputError, RecompactError
 from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
 from recompact.values.tables import render
 from recompact.values.texts import quantity
-from replies import begin_with_replies
+from replies import NotRecorded, RecordedModel, begin_with_replies, without_models
+from results import page
 
 PHASES = ("adapt", "evaluate", "all")
 
@@ -34,7 +43,7 @@ PHASES = ("adapt", "evaluate", "all")
 async def adapt_by(experiment: Experiment, method: str, until: Stage = "select") -> Adaptation:
     """Steps 1 to 4 by one method. Its template is written unless the optimizer gave nothing that could be used."""
     with open_run(experiment.adaptations) as store:
-        async with open_study(experiment.training(method), store) as study:
+        async with open_study(experiment.training(method), store, models=experiment.models) as study:
             with watch(study, f"{experiment.name}: {method}") as shown:
                 adaptation = await adapt(shown, until)
             if until == "select" and not adaptation.unusable:
@@ -46,7 +55,7 @@ async def adapt_by(experiment: Experiment, method: str, until: Stage = "select")
 async def solved_without_compaction(experiment: Experiment) -> int:
     """How many of the training tasks the agent solves when nothing is compacted. Raises where an environment broke."""
     with open_run(experiment.trial) as store:
-        async with open_evaluation(experiment.config, store) as study:
+        async with open_evaluation(experiment.config, store, models=experiment.models) as study:
             with watch(study, f"{experiment.name}: trial") as shown:
                 await evaluate(shown, experiment.uncompacted(), 1)
         rows = trajectories(store, phase=PHASE)
@@ -58,12 +67,22 @@ async def solved_without_compaction(experiment: Experiment) -> int:
     return sum(row.success for row in rows)
 
 
+async def bisect_retained(experiment: Experiment) -> str:
+    """Look for what each retained compaction of a training task should have kept, and say at how many it was found."""
+    with open_run(experiment.adaptations) as store:
+        retained = [verdict.id for verdict in read_verdicts(store).retained]
+        async with open_study(experiment.config, store, models=experiment.models) as study:
+            with watch(study, f"{experiment.name}: bisect") as shown:
+                causes = (await bisect(shown, retained, most=experiment.plan.bisect)).causes
+    return f"{sum(cause.known for cause in causes.values())} of {quantity(len(causes), 'retained compaction')}"
+
+
 async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *, later: bool) -> None:
     """All arms that are ready on the unseen tasks."""
     config = experiment.testing(limit)
     arms = experiment.arms(later=later)
     with open_run(experiment.evaluation) as store:
-        async with open_evaluation(config, store) as study:
+        async with open_evaluation(config, store, models=experiment.models) as study:
             with watch(study, f"{experiment.name}: evaluate") as shown:
                 await evaluate(shown, arms, runs)
 
@@ -93,15 +112,38 @@ def run(
                 failed.append(method)
             statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
             print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
+        if experiment.plan.bisect and until not in ("collect",):
+            print(f"A cause was found at {asyncio.run(bisect_retained(experiment))}.", flush=True)
     if stage in ("evaluate", "all") and until == "select":
-        for tasks, later in experiment.batches(limit):
-            asyncio.run(evaluate_arms(experiment, tasks, runs, later=later))
+        try:
+            for tasks, later in experiment.batches(limit):
+                asyncio.run(evaluate_arms(experiment, tasks, runs, later=later))
+        except Unfinished as error:
+            if not all(isinstance(unit.failure, NotRecorded) for unit in error.units):
+                raise
+            print("No more was recorded: --resume asks a model for the rest.", flush=True)
     if failed:
         print(f"The optimizer gave nothing usable for {', '.join(failed)}: the same command asks it again.")
     return 2 if failed else 0
 
 
-def main() -> int:
+def write_page(experiment: Experiment) -> None:
+    """Put the page of results beside the run files, and say whether the folder's own is the same."""
+    text, beside = page(experiment), experiment.place / "results.md"
+    beside.write_text(text, encoding="utf-8")
+    print(f"The results: {beside}")
+    recorded = [model for model in experiment.models.values() if isinstance(model, RecordedModel)]
+    if not recorded:
+        return
+    if reworded := sum(model.reworded for model in recorded):
+        print(f"{quantity(reworded, 'reply')} of the optimizer: to questions that are worded otherwise today.")
+    if experiment.page.is_file() and experiment.page.read_text(encoding="utf-8") == text:
+        print(f"They are those of {experiment.page}, to the letter.")
+    else:
+        print(f"They are not those of {experiment.page}.")
+
+
+def arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
     parser.add_argument("--stage", choices=PHASES, default="all", help="only adapt, or only evaluate (default: all)")
@@ -109,19 +151,32 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
     parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
     parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
-    parser.add_argument("--recorded", action="store_true", help="begin with the replies that are kept in the folder")
-    given = parser.parse_args()
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--recorded", action="store_true", help="repeat what the folder's replies answer; ask no model")
+    kept.add_argument("--resume", action="store_true", help="begin with the folder's replies, and ask for the rest")
+    add_hosted_arguments(parser)
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
     try:
-        experiment = find_experiment(given)
+        experiment = hosted_by(find_experiment(given), given)
+        runs = given.runs or experiment.plan.runs
+        if given.forecast or experiment.config_name != "config":
+            print(render(forecast(experiment, runs), "terminal"), flush=True)
         if given.forecast:
-            print(render(forecast(experiment, given.runs), "terminal"))
             return 0
         experiment.place.mkdir(parents=True, exist_ok=True)
-        if given.recorded:
+        if given.recorded or given.resume:
             added = begin_with_replies(experiment)
             print(f"{quantity(added, 'recorded reply')} put into the journal: what they answer is not asked for.")
-        runs = given.runs or experiment.plan.runs
-        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
+        if given.recorded:
+            experiment = without_models(experiment)
+        try:
+            return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
+        finally:
+            write_page(experiment)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
         return 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import lzma
-import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 from experiment_support import small_experiment
@@ -20,15 +20,15 @@ from experiment import Experiment, load_experiment, names
 from recompact.engine.store.calls import journaled_calls, journaled_replies, usage_by_phase
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.models.journal import seed_of
 from recompact.simulation.compressor import SimulatedCompressor
 from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.values.chat import Reply, Request, Usage, assistant
-from replies import begin_with_replies, keep_replies, replies_file
+from recompact.values.chat import Decoding, Reply, Request, Usage, assistant
+from replies import NotRecorded, RecordedModel, begin_with_replies, keep_replies, replies_file, without_models
 from results import page
 from run import run
 
 METHODS = ("facts", "pair")
-NOBODY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
@@ -198,21 +198,73 @@ def test_each_config_has_a_file_of_its_own(small: Experiment) -> None:
     assert replies_file(replace(small, config_name="hosted")).name == "replies-hosted.jsonl.xz"
 
 
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
+
+
+def write_lines(file: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    file.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in names() if replies_file(load_experiment(name)).is_file()])
+def test_what_was_recorded_in_part_is_played_so_far_and_the_rest_left(
+    played: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = replies_file(played)
+    write_lines(file, [line for line in lines_of(file) if "pocket-test-002" not in line["unit"]])
+    again = without_models(elsewhere(played, "again"))
+    begin_with_replies(again)
+    assert run(again, METHODS, "all", None, 1) in (0, 2)
+    assert "No more was recorded: --resume asks a model for the rest." in capsys.readouterr().out
+    text = page(again)
+    assert "1 task, 1 run." in text
+    assert "pocket-test-001 |" in text
+    assert "pocket-test-002 |" not in text
+
+
+@pytest.mark.slow
+def test_the_optimizers_replies_stand_where_its_questions_are_worded_otherwise(played: Experiment) -> None:
+    file = replies_file(played)
+    lines = lines_of(file)
+    questions = [line for line in lines if line["role"] == "optimizer"]
+    for line in questions:
+        line["request"] = "00ff"
+    write_lines(file, lines)
+    again = without_models(elsewhere(played, "again"))
+    begin_with_replies(again)
+    assert run(again, METHODS, "all", None, 1) in (0, 2)
+    simulated = "Simulated models: these figures show how Recompact works, not how any real model behaves.  \n"
+    assert page(again) == page(played).replace(simulated, "")  # nobody says of himself here that he is simulated
+    assert sum(cast(RecordedModel, model).reworded for model in again.models.values()) == len(questions) > 0
+
+
+def test_a_call_that_nobody_answered_is_not_made_up(small: Experiment, two_real: None) -> None:
+    with Store.open(small.adaptations) as store:
+        store.journal("collect/a", 0, "agent", "sim-compressor", "00ff", Reply(assistant("so")), 1.0)
+        store.journal("diagnose/a", 0, "optimizer", "sim-optimizer", "00ff", Reply(assistant("thus")), 1.0)
+    keep_replies(small)
+    model = without_models(small).models["sim-optimizer"]
+
+    def ask(unit: str) -> Reply:
+        return asyncio.run(model.reply(Request((), decoding=Decoding(1).seeded(seed_of(unit, 0)))))
+
+    assert ask("diagnose/a").message == assistant("thus")
+    for unit in ("collect/a", "diagnose/b"):  # an agent's reply to another question would be no reply
+        with pytest.raises(NotRecorded, match="--resume asks for it"):
+            ask(unit)
+
+
+SHIPPED = [name for name in names() if replies_file(load_experiment(name)).is_file()]
+LONG = ("real-compressor",)  # the others take seconds
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in SHIPPED])
 def test_what_is_shipped_gives_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a server: what stands on the page is all in the recorded replies, to the letter."""
+    """Without a model: what stands on the page is all in the recorded replies, to the letter."""
     if name == "officebench":
         require("officebench")
     monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
-    shipped = load_experiment(name, place=tmp_path)
-    gone = {key: replace(model, base_url=NOBODY) for key, model in shipped.config.models.items()}
-    unserved = replace(shipped, config=replace(shipped.config, models=gone))
-    assert begin_with_replies(unserved) > 0
-    written = shipped.page.read_text(encoding="utf-8")
-    finished = [method for method in shipped.plan.methods if f"### {method}\n\nNot begun." not in written]
-    tasks = re.search(r"^(\d+) tasks?, 1 run\.", written, re.MULTILINE)
-    assert finished
-    assert tasks
-    run(unserved, finished, "all", int(tasks[1]), 1)
-    assert page(unserved) == written
+    shipped = without_models(load_experiment(name, place=tmp_path))
+    assert begin_with_replies(shipped) > 0
+    run(shipped, shipped.plan.methods, "all", None, shipped.plan.runs)
+    assert page(shipped) == shipped.page.read_text(encoding="utf-8")
