@@ -1,6 +1,6 @@
 """What an API is, as data: its name, its parameters, what it returns and whether it changes anything.
 
-Every app lists its APIs as entries (a spec and the function behind it). From the specs come the texts of the
+Every app has its APIs as entries (a spec and the function behind it). From the specs come the texts of the
 documentation app and the validation of arguments; nothing else describes an API.
 """
 
@@ -103,21 +103,35 @@ PAGING = (
 )
 
 
-def read(app: str, name: str, parameters: tuple[Parameter, ...], description: str, returns: str, run: Run) -> Entry:
-    """An API behind a login that only reads."""
-    return Entry(Spec(app, name, (_token(app), *parameters), description, returns), run)
+@dataclass(frozen=True)
+class App:
+    """An app behind a login. Each of its APIs is declared by a decorator of the function behind it."""
 
+    name: str
+    about: str
+    entries: list[Entry]
 
-def change(app: str, name: str, parameters: tuple[Parameter, ...], description: str, returns: str, run: Run) -> Entry:
-    """An API behind a login that changes something."""
-    return Entry(Spec(app, name, (_token(app), *parameters), description, returns, changes=True), run)
+    def read(self, description: str, returns: str, *parameters: Parameter) -> Callable[[Run], Run]:
+        """An API that only reads."""
+        return self._declare(description, returns, parameters)
 
+    def change(self, description: str, returns: str, *parameters: Parameter) -> Callable[[Run], Run]:
+        """An API that changes something."""
+        return self._declare(description, returns, parameters, changes=True)
 
-def listing(app: str, name: str, parameters: tuple[Parameter, ...], description: str, item: str, run: Run) -> Entry:
-    """An API behind a login that returns records in pages."""
-    returns = f"{{items: [{item}], page, pages, total}}; ask for the next page until page = pages"
-    return read(app, name, (*parameters, *PAGING), description, returns, run)
+    def listing(self, description: str, item: str, *parameters: Parameter) -> Callable[[Run], Run]:
+        """An API that returns records in pages."""
+        returns = f"{{items: [{item}], page, pages, total}}; ask for the next page until page = pages"
+        return self._declare(description, returns, (*parameters, *PAGING))
 
+    def _declare(
+        self, description: str, returns: str, parameters: tuple[Parameter, ...], changes: bool = False
+    ) -> Callable[[Run], Run]:
+        token = need("token", "string", f"from {self.name}.login")
 
-def _token(app: str) -> Parameter:
-    return need("token", "string", f"from {app}.login")
+        def declare(run: Run) -> Run:
+            spec = Spec(self.name, run.__name__, (token, *parameters), description, returns, changes)
+            self.entries.append(Entry(spec, run))
+            return run
+
+        return declare

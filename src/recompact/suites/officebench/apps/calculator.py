@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
 
 _LENGTH = 2_000
 _LARGEST = 10**100
@@ -35,7 +35,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sum": sum,
 }
 
+CALCULATOR = App("calculator", "arithmetic")
 
+
+@CALCULATOR.read(f"work out an expression with + - * / // % ** and {', '.join(_FUNCTIONS)}", "expression")
 def _calculate(desk: Desk, arguments: Arguments) -> str:
     expression = text(arguments, "expression")
     return f"{expression} = {calculate(expression)}"
@@ -92,18 +95,3 @@ def _bound(value: Any) -> Any:
     if not isinstance(value, list) and abs(value) > _LARGEST:
         raise ValueError("the number is too large")
     return value
-
-
-CALCULATOR = App(
-    "calculator",
-    "arithmetic",
-    (
-        AppAction(
-            "calculate",
-            f"work out an expression with + - * / // % ** and {', '.join(_FUNCTIONS)}",
-            ("expression",),
-            "read",
-            _calculate,
-        ),
-    ),
-)

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
 from recompact.suites.officebench.testbed import CALENDAR_LIMIT, plain_name
 
 if TYPE_CHECKING:
@@ -16,7 +16,16 @@ TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 _DESCRIPTION = "Added in the calendar app"
 _LOCATION = "Unspecified"
 
+CALENDAR = App("calendar", "calendars of the users")
 
+
+@CALENDAR.change(
+    "add an event to one user's calendar; times look like 2020-05-01 14:30:00",
+    "user",
+    "summary",
+    "time_start",
+    "time_end",
+)
 def _create_event(desk: Desk, arguments: Arguments) -> str:
     import icalendar
 
@@ -37,6 +46,7 @@ def _create_event(desk: Desk, arguments: Arguments) -> str:
     return f"The event {summary} is in {user}'s calendar, which now reads:\n{_events(calendar)}"
 
 
+@CALENDAR.change("delete a user's events of that summary", "user", "summary")
 def _delete_event(desk: Desk, arguments: Arguments) -> str:
     user, summary = _user(arguments, "user"), text(arguments, "summary")
     calendar = _load(desk, user)
@@ -50,6 +60,7 @@ def _delete_event(desk: Desk, arguments: Arguments) -> str:
     return f"{count} deleted from {user}'s calendar, which now reads:\n{_events(calendar)}"
 
 
+@CALENDAR.read("show all events of a user", "username")
 def _list_events(desk: Desk, arguments: Arguments) -> str:
     user = _user(arguments, "username")
     return f"{user}'s calendar:\n{_events(_load(desk, user))}"
@@ -102,22 +113,3 @@ def _show_event(event: object, name: str) -> str:
     if isinstance(moment, datetime):
         return moment.strftime(TIME_FORMAT)
     return moment.isoformat() if isinstance(moment, date) else "None"
-
-
-CALENDAR = App(
-    "calendar",
-    "calendars of the users",
-    (
-        AppAction(
-            "create_event",
-            "add an event to one user's calendar; times look like 2020-05-01 14:30:00",
-            ("user", "summary", "time_start", "time_end"),
-            "mutation",
-            _create_event,
-        ),
-        AppAction(
-            "delete_event", "delete a user's events of that summary", ("user", "summary"), "mutation", _delete_event
-        ),
-        AppAction("list_events", "show all events of a user", ("username",), "read", _list_events),
-    ),
-)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, index, text
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, index, text
 from recompact.suites.officebench.conversion import to_pdf
 from recompact.suites.officebench.documents import active_sheet, check_area, listing, open_workbook
 
@@ -18,16 +18,27 @@ if TYPE_CHECKING:
 
 _EXACT = 1e15  # whole numbers up to here are written and read back digit for digit
 
+EXCEL = App("excel", "workbooks (.xlsx)")
 
+
+@EXCEL.read("show every cell as (row, column): value", "file_path")
 def _read_file(desk: Desk, arguments: Arguments) -> str:
     path = text(arguments, "file_path")
     return f"The active sheet of {path}:\n{listing(active_sheet(open_workbook(desk.files.read(path))))}"
 
 
+@EXCEL.change(
+    "write into one cell of an existing file; rows and columns count from 1",
+    "file_path",
+    "row_idx",
+    "column_idx",
+    "text",
+)
 def _set_cell(desk: Desk, arguments: Arguments) -> str:
     return _change(desk, arguments, cell_value(arguments["text"]))
 
 
+@EXCEL.change("empty one cell", "file_path", "row_idx", "column_idx")
 def _delete_cell(desk: Desk, arguments: Arguments) -> str:
     # Empty text, not nothing: the cell stays part of the sheet's area, as it does in OfficeBench.
     return _change(desk, arguments, "")
@@ -48,6 +59,7 @@ def _change(desk: Desk, arguments: Arguments, value: Any) -> str:
     return f"Cell ({row}, {column}) is changed. {path} now reads:\n{listing(sheet)}"
 
 
+@EXCEL.change("make an empty workbook", "file_path")
 def _create_new_file(desk: Desk, arguments: Arguments) -> str:
     import openpyxl
 
@@ -58,6 +70,7 @@ def _create_new_file(desk: Desk, arguments: Arguments) -> str:
     return f"The new workbook {path} is empty."
 
 
+@EXCEL.change("save a workbook as PDF", "excel_file_path", "pdf_file_path")
 def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
     source, target = text(arguments, "excel_file_path"), text(arguments, "pdf_file_path")
     desk.files.write(target, to_pdf(desk.files.read(source), ".xlsx", desk.office))
@@ -103,28 +116,3 @@ def cell_value(given: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _EXACT else value
     raise ActionError(f"a cell holds one text or number, not {str(given)[:80]}; write numbers without separators")
-
-
-EXCEL = App(
-    "excel",
-    "workbooks (.xlsx)",
-    (
-        AppAction("read_file", "show every cell as (row, column): value", ("file_path",), "read", _read_file),
-        AppAction(
-            "set_cell",
-            "write into one cell of an existing file; rows and columns count from 1",
-            ("file_path", "row_idx", "column_idx", "text"),
-            "mutation",
-            _set_cell,
-        ),
-        AppAction("delete_cell", "empty one cell", ("file_path", "row_idx", "column_idx"), "mutation", _delete_cell),
-        AppAction("create_new_file", "make an empty workbook", ("file_path",), "mutation", _create_new_file),
-        AppAction(
-            "convert_to_pdf",
-            "save a workbook as PDF",
-            ("excel_file_path", "pdf_file_path"),
-            "mutation",
-            _convert_to_pdf,
-        ),
-    ),
-)

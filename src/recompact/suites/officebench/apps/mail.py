@@ -5,13 +5,16 @@ from __future__ import annotations
 from email.message import EmailMessage
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
 from recompact.suites.officebench.documents import mail_text, read_mail
 from recompact.suites.officebench.testbed import MAIL_LIMIT, plain_name
 
 _PREVIEW = 20
 
+EMAIL = App("email", "mailboxes of the users")
 
+
+@EMAIL.change("send an e-mail to one recipient; its id is the subject", "sender", "recipient", "subject", "content")
 def _send_email(desk: Desk, arguments: Arguments) -> str:
     sender, recipient = _user(arguments, "sender"), _user(arguments, "recipient")
     subject = plain_name(text(arguments, "subject"), "the subject")
@@ -29,6 +32,7 @@ def _send_email(desk: Desk, arguments: Arguments) -> str:
     return f"The e-mail {subject} is sent from {sender} to {recipient}."
 
 
+@EMAIL.read("show a user's e-mails and how each begins", "username")
 def _list_emails(desk: Desk, arguments: Arguments) -> str:
     user = _user(arguments, "username")
     names = desk.files.names(f"emails/{user}", ".eml")
@@ -37,6 +41,7 @@ def _list_emails(desk: Desk, arguments: Arguments) -> str:
     )
 
 
+@EMAIL.read("show one e-mail whole", "username", "email_id")
 def _read_email(desk: Desk, arguments: Arguments) -> str:
     user, name = _user(arguments, "username"), plain_name(text(arguments, "email_id"), "the email_id")
     known = desk.files.names(f"emails/{user}", ".eml")
@@ -55,20 +60,3 @@ def _show_mail(desk: Desk, user: str, name: str, preview: int | None = None) -> 
 
 def _user(arguments: Arguments, name: str) -> str:
     return plain_name(text(arguments, name).partition("@")[0].strip(), "the user")
-
-
-EMAIL = App(
-    "email",
-    "mailboxes of the users",
-    (
-        AppAction(
-            "send_email",
-            "send an e-mail to one recipient; its id is the subject",
-            ("sender", "recipient", "subject", "content"),
-            "mutation",
-            _send_email,
-        ),
-        AppAction("list_emails", "show a user's e-mails and how each begins", ("username",), "read", _list_emails),
-        AppAction("read_email", "show one e-mail whole", ("username", "email_id"), "read", _read_email),
-    ),
-)

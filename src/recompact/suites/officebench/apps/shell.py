@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, shorten, text
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, shorten, text
 from recompact.suites.officebench.testbed import MOUNT
 
 SHOWN = 10_000
@@ -11,7 +11,10 @@ SHOWN = 10_000
 
 _LONGEST = 100_000  # bytes; the kernel takes little more
 
+SHELL = App("shell", f"commands in the directory {MOUNT}, which holds data/, emails/ and calendar/")
 
+
+@SHELL.read(f"run a shell command in {MOUNT}; there is no network and nothing outside can be changed", "command")
 def _command(desk: Desk, arguments: Arguments) -> str:
     command = text(arguments, "command")
     if "\0" in command or len(command.encode()) > _LONGEST:
@@ -23,18 +26,3 @@ def _command(desk: Desk, arguments: Arguments) -> str:
     if result.code:
         raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
     return output or "The command has finished without output."
-
-
-SHELL = App(
-    "shell",
-    f"commands in the directory {MOUNT}, which holds data/, emails/ and calendar/",
-    (
-        AppAction(
-            "command",
-            f"run a shell command in {MOUNT}; there is no network and nothing outside can be changed",
-            ("command",),
-            "read",
-            _command,
-        ),
-    ),
-)

@@ -6,7 +6,7 @@ The texts that an agent reads about an app and the checking of its arguments bot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -42,11 +42,29 @@ class AppAction:
         return f"{self.name}({', '.join(self.parameters)})"
 
 
+Run = Callable[[Desk, Arguments], str]
+
+
 @dataclass(frozen=True)
 class App:
+    """An app. Each of its actions is declared by a decorator of the function behind it, and has that function's name."""
+
     name: str
     purpose: str
-    actions: tuple[AppAction, ...]
+    actions: list[AppAction] = field(default_factory=list)
+
+    def read(self, purpose: str, *parameters: str) -> Callable[[Run], Run]:
+        return self._declare(purpose, parameters, "read")
+
+    def change(self, purpose: str, *parameters: str) -> Callable[[Run], Run]:
+        return self._declare(purpose, parameters, "mutation")
+
+    def _declare(self, purpose: str, parameters: tuple[str, ...], behaviour: Behaviour) -> Callable[[Run], Run]:
+        def declare(run: Run) -> Run:
+            self.actions.append(AppAction(run.__name__.lstrip("_"), purpose, parameters, behaviour, run))
+            return run
+
+        return declare
 
     def action(self, name: str) -> AppAction | None:
         return next((action for action in self.actions if action.name == name), None)

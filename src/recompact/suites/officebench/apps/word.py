@@ -7,11 +7,14 @@ import io
 from functools import cache
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text, without_quotes
+from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text, without_quotes
 from recompact.suites.officebench.conversion import to_pdf
 from recompact.suites.officebench.documents import document_text, open_document
 
+WORD = App("word", "documents (.docx)")
 
+
+@WORD.change("make an empty document", "file_path")
 def _create_new_file(desk: Desk, arguments: Arguments) -> str:
     path = text(arguments, "file_path")
     if desk.files.exists(path):
@@ -20,6 +23,7 @@ def _create_new_file(desk: Desk, arguments: Arguments) -> str:
     return f"The new document {path} is empty."
 
 
+@WORD.change("add one paragraph at the end of an existing document", "file_path", "contents")
 def _write_to_file(desk: Desk, arguments: Arguments) -> str:
     path, contents = text(arguments, "file_path"), without_quotes(text(arguments, "contents"))
     if not desk.files.exists(path):
@@ -37,11 +41,13 @@ def _write_to_file(desk: Desk, arguments: Arguments) -> str:
     return f"One paragraph is added. {path} now reads:\n{document_text(document)}"
 
 
+@WORD.read("show the text of a document", "file_path")
 def _read_file(desk: Desk, arguments: Arguments) -> str:
     path = text(arguments, "file_path")
     return f"The text of {path}:\n{document_text(open_document(desk.files.read(path)))}"
 
 
+@WORD.change("save a document as PDF", "word_file_path", "pdf_file_path")
 def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
     source, target = text(arguments, "word_file_path"), text(arguments, "pdf_file_path")
     desk.files.write(target, to_pdf(desk.files.read(source), ".docx", desk.office))
@@ -64,27 +70,3 @@ def _is_literal(contents: str) -> bool:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return True
-
-
-WORD = App(
-    "word",
-    "documents (.docx)",
-    (
-        AppAction("create_new_file", "make an empty document", ("file_path",), "mutation", _create_new_file),
-        AppAction(
-            "write_to_file",
-            "add one paragraph at the end of an existing document",
-            ("file_path", "contents"),
-            "mutation",
-            _write_to_file,
-        ),
-        AppAction("read_file", "show the text of a document", ("file_path",), "read", _read_file),
-        AppAction(
-            "convert_to_pdf",
-            "save a document as PDF",
-            ("word_file_path", "pdf_file_path"),
-            "mutation",
-            _convert_to_pdf,
-        ),
-    ),
-)

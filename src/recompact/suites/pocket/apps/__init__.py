@@ -10,24 +10,14 @@ from collections.abc import Mapping
 from recompact.suites.pocket.apps import account, calendar, contacts, documentation, files, mail, payments
 from recompact.suites.pocket.spec import Entry, Spec
 
+_BEHIND_LOGIN = (contacts.APP, payments.APP, calendar.APP, mail.APP, files.APP)
 APPS: Mapping[str, str] = {
     "documentation": documentation.ABOUT,
     "account": account.ABOUT,
-    "contacts": contacts.ABOUT,
-    "payments": payments.ABOUT,
-    "calendar": calendar.ABOUT,
-    "mail": mail.ABOUT,
-    "files": files.ABOUT,
+    **{app.name: app.about for app in _BEHIND_LOGIN},
 }
 
-_OTHERS = (
-    *account.ENTRIES,
-    *contacts.ENTRIES,
-    *payments.ENTRIES,
-    *calendar.ENTRIES,
-    *mail.ENTRIES,
-    *files.ENTRIES,
-)
+_OTHERS = (*account.ENTRIES, *(entry for app in _BEHIND_LOGIN for entry in app.entries))
 _ALL = (*documentation.entries(APPS, tuple(e.spec for e in _OTHERS)), *_OTHERS)
 
 ENTRIES: Mapping[str, Entry] = {entry.spec.full_name: entry for entry in _ALL}

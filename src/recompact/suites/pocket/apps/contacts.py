@@ -11,13 +11,20 @@ from typing import Any
 from recompact.suites.pocket.apps.account import login_entry
 from recompact.suites.pocket.apps.queries import matching, one, page_of
 from recompact.suites.pocket.database import insert, select
-from recompact.suites.pocket.spec import ApiError, Arguments, change, listing, may, need, read
+from recompact.suites.pocket.spec import ApiError, App, Arguments, may, need
 
-ABOUT = "the people you know: phone, email, relationship to you"
+APP = App("contacts", "the people you know: phone, email, relationship to you", [login_entry("contacts")])
 RELATIONSHIPS = ("coworker", "friend", "roommate", "sibling", "parent")
 _HOW = "contacts.list_contacts"
+_ID = need("contact_id", "string", f"from {_HOW}")
 
 
+@APP.listing(
+    "List contacts by name.",
+    "{id, name, relationship, phone, email, city}",
+    may("query", "string", "words of the name"),
+    may("relationship", "string", choices=RELATIONSHIPS),
+)
 def list_contacts(db: sqlite3.Connection, a: Arguments) -> Any:
     rows = select(db, "select id, name, relationship, phone, email, city from contacts order by name, id")
     matches = [
@@ -26,10 +33,19 @@ def list_contacts(db: sqlite3.Connection, a: Arguments) -> Any:
     return page_of(matches, a)
 
 
+@APP.read("Show all details of one contact.", "{id, name, email, phone, relationship, birthday, city}", _ID)
 def show_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     return _contact(db, a["contact_id"])
 
 
+@APP.change(
+    "Add a contact.",
+    "{added: contact}",
+    need("name"),
+    need("email"),
+    need("phone"),
+    need("relationship", "string", choices=RELATIONSHIPS),
+)
 def add_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     existing = select(db, "select id from contacts where email = ?", a["email"])
     if existing:
@@ -38,6 +54,14 @@ def add_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"added": _contact(db, insert(db, "contacts", **fields, birthday="", city=""))}
 
 
+@APP.change(
+    "Change details of a contact; what is left out stays.",
+    "{updated: contact}",
+    _ID,
+    may("phone"),
+    may("email"),
+    may("relationship", "string", choices=RELATIONSHIPS),
+)
 def update_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "contacts", a["contact_id"], _HOW)
     changes = {name: a[name] for name in ("phone", "email", "relationship") if a[name] is not None}
@@ -48,6 +72,7 @@ def update_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"updated": _contact(db, a["contact_id"])}
 
 
+@APP.change("Delete a contact for good.", "{deleted: contact_id}", _ID)
 def delete_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "contacts", a["contact_id"], _HOW)
     db.execute("delete from contacts where id = ?", (a["contact_id"],))
@@ -56,57 +81,3 @@ def delete_contact(db: sqlite3.Connection, a: Arguments) -> Any:
 
 def _contact(db: sqlite3.Connection, identifier: str) -> dict[str, Any]:
     return one(db, "contacts", identifier, _HOW)
-
-
-_ID = need("contact_id", "string", f"from {_HOW}")
-ENTRIES = (
-    login_entry("contacts"),
-    listing(
-        "contacts",
-        "list_contacts",
-        (
-            may("query", "string", "words of the name"),
-            may("relationship", "string", choices=RELATIONSHIPS),
-        ),
-        "List contacts by name.",
-        "{id, name, relationship, phone, email, city}",
-        list_contacts,
-    ),
-    read(
-        "contacts",
-        "show_contact",
-        (_ID,),
-        "Show all details of one contact.",
-        "{id, name, email, phone, relationship, birthday, city}",
-        show_contact,
-    ),
-    change(
-        "contacts",
-        "add_contact",
-        (
-            need("name"),
-            need("email"),
-            need("phone"),
-            need("relationship", "string", choices=RELATIONSHIPS),
-        ),
-        "Add a contact.",
-        "{added: contact}",
-        add_contact,
-    ),
-    change(
-        "contacts",
-        "update_contact",
-        (_ID, may("phone"), may("email"), may("relationship", "string", choices=RELATIONSHIPS)),
-        "Change details of a contact; what is left out stays.",
-        "{updated: contact}",
-        update_contact,
-    ),
-    change(
-        "contacts",
-        "delete_contact",
-        (_ID,),
-        "Delete a contact for good.",
-        "{deleted: contact_id}",
-        delete_contact,
-    ),
-)

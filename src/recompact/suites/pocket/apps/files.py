@@ -11,22 +11,31 @@ from typing import Any
 from recompact.suites.pocket.apps.account import login_entry
 from recompact.suites.pocket.apps.queries import matching, one, page_of
 from recompact.suites.pocket.database import insert, select, setting
-from recompact.suites.pocket.spec import ApiError, Arguments, change, listing, may, need, read
+from recompact.suites.pocket.spec import ApiError, App, Arguments, may, need
 
-ABOUT = "your text files, such as bills and notes"
+APP = App("files", "your text files, such as bills and notes", [login_entry("files")])
 _HOW = "files.list_files"
+_ID = need("file_id", "string", f"from {_HOW}")
 
 
+@APP.listing(
+    "List files by folder and name.",
+    "{id, folder, name, modified}",
+    may("folder"),
+    may("query", "string", "words of the file name"),
+)
 def list_files(db: sqlite3.Connection, a: Arguments) -> Any:
     rows = select(db, "select id, folder, name, modified from files order by folder, name, id")
     matches = [r for r in rows if a["folder"] in (None, r["folder"]) and matching(r["name"], a["query"])]
     return page_of(matches, a)
 
 
+@APP.read("Read a file.", "{id, folder, name, content, modified}", _ID)
 def read_file(db: sqlite3.Connection, a: Arguments) -> Any:
     return one(db, "files", a["file_id"], _HOW)
 
 
+@APP.change("Write a new file.", "{file_id}", need("folder"), need("name"), need("content"))
 def create_file(db: sqlite3.Connection, a: Arguments) -> Any:
     existing = select(db, "select id from files where folder = ? and name = ?", a["folder"], a["name"])
     if existing:
@@ -35,6 +44,7 @@ def create_file(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"file_id": insert(db, "files", **values, modified=setting(db, "today"))}
 
 
+@APP.change("Add a line of text at the end of a file.", "{updated: file_id}", _ID, need("text"))
 def append_to_file(db: sqlite3.Connection, a: Arguments) -> Any:
     file = one(db, "files", a["file_id"], _HOW)
     content = f"{file['content']}\n{a['text']}"
@@ -42,53 +52,15 @@ def append_to_file(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"updated": file["id"]}
 
 
+@APP.change("Move a file to another folder.", "{moved: file_id, folder}", _ID, need("folder"))
 def move_file(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "files", a["file_id"], _HOW)
     db.execute("update files set folder = ? where id = ?", (a["folder"], a["file_id"]))
     return {"moved": a["file_id"], "folder": a["folder"]}
 
 
+@APP.change("Delete a file for good.", "{deleted: file_id}", _ID)
 def delete_file(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "files", a["file_id"], _HOW)
     db.execute("delete from files where id = ?", (a["file_id"],))
     return {"deleted": a["file_id"]}
-
-
-_ID = need("file_id", "string", f"from {_HOW}")
-ENTRIES = (
-    login_entry("files"),
-    listing(
-        "files",
-        "list_files",
-        (may("folder"), may("query", "string", "words of the file name")),
-        "List files by folder and name.",
-        "{id, folder, name, modified}",
-        list_files,
-    ),
-    read("files", "read_file", (_ID,), "Read a file.", "{id, folder, name, content, modified}", read_file),
-    change(
-        "files",
-        "create_file",
-        (need("folder"), need("name"), need("content")),
-        "Write a new file.",
-        "{file_id}",
-        create_file,
-    ),
-    change(
-        "files",
-        "append_to_file",
-        (_ID, need("text")),
-        "Add a line of text at the end of a file.",
-        "{updated: file_id}",
-        append_to_file,
-    ),
-    change(
-        "files",
-        "move_file",
-        (_ID, need("folder")),
-        "Move a file to another folder.",
-        "{moved: file_id, folder}",
-        move_file,
-    ),
-    change("files", "delete_file", (_ID,), "Delete a file for good.", "{deleted: file_id}", delete_file),
-)

@@ -11,23 +11,40 @@ from typing import Any
 from recompact.suites.pocket.apps.account import login_entry
 from recompact.suites.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.suites.pocket.database import insert, select, setting
-from recompact.suites.pocket.spec import ApiError, Arguments, change, listing, may, need, read
+from recompact.suites.pocket.spec import ApiError, App, Arguments, may, need
 
-ABOUT = "your messages in the folders inbox, archive and sent"
+APP = App("mail", "your messages in the folders inbox, archive and sent", [login_entry("mail")])
 FOLDERS = ("inbox", "archive", "sent")
 _HOW = "mail.list_messages"
+_ID = need("message_id", "string", f"from {_HOW}")
 
 
+@APP.listing(
+    "List messages of a folder, newest first.",
+    "{id, sender (in sent: recipient), subject, date, preview, read, attachments, priority}",
+    may("folder", "string", default="inbox", choices=FOLDERS),
+    may("since", "date", "first day"),
+    may("until", "date", "last day"),
+    may("query", "string", "words of the subject"),
+)
 def list_messages(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"folder = :folder and {BETWEEN}"
     rows = select(db, f"select * from messages where {where} order by date desc, id", **a)
     return page_of([r for r in rows if matching(r["subject"], a["query"])], a, _list_entry)
 
 
+@APP.read("Read one message.", "{id, folder, sender, recipient, subject, body, date}", _ID)
 def read_message(db: sqlite3.Connection, a: Arguments) -> Any:
     return one(db, "messages", a["message_id"], _HOW)
 
 
+@APP.change(
+    "Send a message to one person. This cannot be undone.",
+    "{sent: {id, recipient, subject, date}}",
+    need("to", "string", "one email address"),
+    need("subject"),
+    need("body"),
+)
 def send_message(db: sqlite3.Connection, a: Arguments) -> Any:
     if "@" not in a["to"] or any(mark in a["to"].strip() for mark in ", ;\n"):
         raise ApiError("argument to must be one email address; send one message to each person")
@@ -37,6 +54,12 @@ def send_message(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"sent": {"id": new, "recipient": values["recipient"], "subject": a["subject"], "date": today}}
 
 
+@APP.change(
+    "Move a message to another folder.",
+    "{moved: {id, sender, subject, date, folder}}",
+    _ID,
+    need("folder", "string", choices=("inbox", "archive")),
+)
 def move_message(db: sqlite3.Connection, a: Arguments) -> Any:
     message = one(db, "messages", a["message_id"], _HOW)
     if message["folder"] == "sent":
@@ -46,6 +69,7 @@ def move_message(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"moved": fields | {"folder": a["folder"]}}
 
 
+@APP.change("Delete a message for good.", "{deleted: message_id}", _ID)
 def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "messages", a["message_id"], _HOW)
     db.execute("delete from messages where id = ?", (a["message_id"],))
@@ -57,54 +81,3 @@ def _list_entry(row: dict[str, Any]) -> dict[str, Any]:
     other = "recipient" if row["folder"] == "sent" else "sender"
     fields = {name: row[name] for name in ("id", other, "subject", "date")}
     return fields | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
-
-
-_ID = need("message_id", "string", f"from {_HOW}")
-ENTRIES = (
-    login_entry("mail"),
-    listing(
-        "mail",
-        "list_messages",
-        (
-            may("folder", "string", default="inbox", choices=FOLDERS),
-            may("since", "date", "first day"),
-            may("until", "date", "last day"),
-            may("query", "string", "words of the subject"),
-        ),
-        "List messages of a folder, newest first.",
-        "{id, sender (in sent: recipient), subject, date, preview, read, attachments, priority}",
-        list_messages,
-    ),
-    read(
-        "mail",
-        "read_message",
-        (_ID,),
-        "Read one message.",
-        "{id, folder, sender, recipient, subject, body, date}",
-        read_message,
-    ),
-    change(
-        "mail",
-        "send_message",
-        (need("to", "string", "one email address"), need("subject"), need("body")),
-        "Send a message to one person. This cannot be undone.",
-        "{sent: {id, recipient, subject, date}}",
-        send_message,
-    ),
-    change(
-        "mail",
-        "move_message",
-        (_ID, need("folder", "string", choices=("inbox", "archive"))),
-        "Move a message to another folder.",
-        "{moved: {id, sender, subject, date, folder}}",
-        move_message,
-    ),
-    change(
-        "mail",
-        "delete_message",
-        (_ID,),
-        "Delete a message for good.",
-        "{deleted: message_id}",
-        delete_message,
-    ),
-)

@@ -11,37 +11,57 @@ from typing import Any
 from recompact.suites.pocket.apps.account import login_entry
 from recompact.suites.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.suites.pocket.database import insert, select, setting
-from recompact.suites.pocket.spec import ApiError, Arguments, change, listing, may, need, read
+from recompact.suites.pocket.spec import ApiError, App, Arguments, may, need
 
-ABOUT = "money you sent or received, and requests for money"
+APP = App("payments", "money you sent or received, and requests for money", [login_entry("payments")])
 _HOW = "payments.list_requests"
+_ID = need("request_id", "string", f"from {_HOW}")
+_STATUSES = ("pending", "approved", "declined", "cancelled")
+_MONEY = (need("email", "string", "account of the other person"), need("amount", "number", "dollars"))
 
 
+@APP.read("Show how much money you have now, with all payments so far counted.", "{balance: dollars}")
 def show_balance(db: sqlite3.Connection, _: Arguments) -> Any:
     return {"balance": _dollars(_balance(db))}
 
 
+@APP.listing("Find the account of a person.", "{name, email}", need("query", "string", "words of the name"))
 def find_user(db: sqlite3.Connection, a: Arguments) -> Any:
     everybody = select(db, "select name, id as email from directory order by name, id")
     return page_of([user for user in everybody if matching(user["name"], a["query"])], a)
 
 
+@APP.listing(
+    "List payments, newest first.",
+    "{id, direction, name, email, amount, date, note, currency, fee, method}",
+    may("direction", "string", choices=("received", "sent")),
+    may("since", "date", "first day"),
+    may("until", "date", "last day"),
+)
 def list_transactions(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"{BETWEEN} and (:direction is null or direction = :direction)"
     rows = select(db, f"select * from transactions where {where} order by date desc, id", **a)
     return page_of(rows, a, _as_read)
 
 
+@APP.listing(
+    "List requests for money, newest first. Incoming ones ask you to pay.",
+    "{id, direction, name, email, amount, date, note, status, currency, fee, method}",
+    need("direction", "string", "who is asked for money", choices=("incoming", "outgoing")),
+    may("status", "string", choices=_STATUSES),
+)
 def list_requests(db: sqlite3.Connection, a: Arguments) -> Any:
     where = "direction = :direction and (:status is null or status = :status)"
     rows = select(db, f"select * from requests where {where} order by date desc, id", **a)
     return page_of(rows, a, _as_read)
 
 
+@APP.change("Send money at once. This cannot be undone.", "{sent: transaction}", *_MONEY, may("note", default=""))
 def send_money(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"sent": _send(db, a["email"], _in_cents(a["amount"]), a["note"])}
 
 
+@APP.change("Ask somebody for money.", "{requested: request}", *_MONEY, may("note", default=""))
 def request_money(db: sqlite3.Connection, a: Arguments) -> Any:
     name, cents = _user(db, a["email"]), _in_cents(a["amount"])
     today = setting(db, "today")
@@ -50,6 +70,7 @@ def request_money(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"requested": _as_read(one(db, "requests", new, _HOW))}
 
 
+@APP.change("Pay a pending incoming request. This cannot be undone.", "{approved: request_id, sent: transaction}", _ID)
 def approve_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "incoming")
     payment = _send(db, request["email"], request["cents"], request["note"])
@@ -57,12 +78,14 @@ def approve_request(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"approved": request["id"], "sent": payment}
 
 
+@APP.change("Decline a pending incoming request.", "{declined: request_id}", _ID)
 def decline_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "incoming")
     db.execute("update requests set status = 'declined' where id = ?", (request["id"],))
     return {"declined": request["id"]}
 
 
+@APP.change("Take back a pending outgoing request.", "{cancelled: request_id}", _ID)
 def cancel_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "outgoing")
     db.execute("update requests set status = 'cancelled' where id = ?", (request["id"],))
@@ -121,90 +144,3 @@ def _balance(db: sqlite3.Connection) -> int:
     """Derived from the transactions, so that no second place could disagree with them."""
     sql = "select total(case direction when 'received' then cents else -cents end) from transactions"
     return int(setting(db, "opening balance")) + int(db.execute(sql).fetchone()[0])
-
-
-_ID = need("request_id", "string", f"from {_HOW}")
-_STATUSES = ("pending", "approved", "declined", "cancelled")
-_MONEY = (need("email", "string", "account of the other person"), need("amount", "number", "dollars"))
-ENTRIES = (
-    login_entry("payments"),
-    read(
-        "payments",
-        "show_balance",
-        (),
-        "Show how much money you have now, with all payments so far counted.",
-        "{balance: dollars}",
-        show_balance,
-    ),
-    listing(
-        "payments",
-        "find_user",
-        (need("query", "string", "words of the name"),),
-        "Find the account of a person.",
-        "{name, email}",
-        find_user,
-    ),
-    listing(
-        "payments",
-        "list_transactions",
-        (
-            may("direction", "string", choices=("received", "sent")),
-            may("since", "date", "first day"),
-            may("until", "date", "last day"),
-        ),
-        "List payments, newest first.",
-        "{id, direction, name, email, amount, date, note, currency, fee, method}",
-        list_transactions,
-    ),
-    listing(
-        "payments",
-        "list_requests",
-        (
-            need("direction", "string", "who is asked for money", choices=("incoming", "outgoing")),
-            may("status", "string", choices=_STATUSES),
-        ),
-        "List requests for money, newest first. Incoming ones ask you to pay.",
-        "{id, direction, name, email, amount, date, note, status, currency, fee, method}",
-        list_requests,
-    ),
-    change(
-        "payments",
-        "send_money",
-        (*_MONEY, may("note", default="")),
-        "Send money at once. This cannot be undone.",
-        "{sent: transaction}",
-        send_money,
-    ),
-    change(
-        "payments",
-        "request_money",
-        (*_MONEY, may("note", default="")),
-        "Ask somebody for money.",
-        "{requested: request}",
-        request_money,
-    ),
-    change(
-        "payments",
-        "approve_request",
-        (_ID,),
-        "Pay a pending incoming request. This cannot be undone.",
-        "{approved: request_id, sent: transaction}",
-        approve_request,
-    ),
-    change(
-        "payments",
-        "decline_request",
-        (_ID,),
-        "Decline a pending incoming request.",
-        "{declined: request_id}",
-        decline_request,
-    ),
-    change(
-        "payments",
-        "cancel_request",
-        (_ID,),
-        "Take back a pending outgoing request.",
-        "{cancelled: request_id}",
-        cancel_request,
-    ),
-)
