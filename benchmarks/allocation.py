@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from planted_truth import BoundaryTruth, Draws, read_truth, run_truth, write_truth
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
 from recompact.attribution.detection import sample, selected_by_all, shuffle_draws
@@ -38,7 +39,6 @@ from recompact.engine.collection import collect
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
-from recompact.simulation.truth import BoundaryTruth, Draws, read_truth, run_truth, write_truth
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.progress import Silent
 from recompact.values.stats import Estimate, pearson, percentile_estimate

@@ -20,11 +20,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from allocation import BUDGET, CACHE, collect_run
+from planted_truth import boundary_truth
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
-from recompact.simulation.truth import boundary_truth
 from recompact.values.stats import Estimate
 
 SPLIT = "test"

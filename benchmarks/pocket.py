@@ -18,13 +18,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.cli.truth import truth_summary
+from planted_truth import run_truth, truth_summary
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
-from recompact.simulation.truth import run_truth
 
 ARMS = {
     "no compaction": 'kind = "none"',

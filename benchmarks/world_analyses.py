@@ -18,6 +18,7 @@ from typing import Any
 from acceptance import ORIGINAL
 from adaptations import MORE_CLAUSES
 from arena import NONE, SUITE, Arm, Outcome, accuracy, play, play_boundaries
+from planted_truth import lost_facts
 from random_effects import random_effects
 from recompact.adaptation.facts import CLAUSES, ENTRIES, SPARING, with_clauses
 from recompact.adaptation.missing_facts import Kind as FactKind
@@ -25,7 +26,6 @@ from recompact.adaptation.placement import without_absolutes
 from recompact.errors import InputError
 from recompact.simulation.judgement import suspects
 from recompact.simulation.parameters import KINDS, Habits, Kind, World, draw_world
-from recompact.simulation.truth import lost_facts
 from recompact.values.stats import t_quantile
 from recompact.values.tables import Number, Table, columns
 from recompact.values.template import Template, default_template

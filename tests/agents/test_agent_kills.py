@@ -17,10 +17,10 @@ from commands import finished, killed
 from needs import needs
 from processes import marked, nothing_marked
 from run_files import select_rows
+from sim_server import serve
 
 from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
-from recompact.simulation.server import serve
 from recompact.values.chat import Request
 
 pytestmark = needs("bubblewrap")

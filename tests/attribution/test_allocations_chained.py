@@ -13,6 +13,7 @@ from attribution_support import arm, arrive, outcomes, random_pool
 from examples import examples
 from hypothesis import given, strategies as st
 
+from planted_truth import boundary_truth
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import Chained, Segment, links_of, with_chained
 from recompact.attribution.detection import sample
@@ -25,7 +26,6 @@ from recompact.engine.collection import collect
 from recompact.engine.config import CompressorConfig, Config, SuiteConfig
 from recompact.engine.store.runs import boundary_rows, open_run
 from recompact.engine.store.store import Store
-from recompact.simulation.truth import boundary_truth
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 UNIT = "collect/a"

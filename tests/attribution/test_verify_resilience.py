@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from commands import killed, recompact, served
 from run_files import select_rows
+from sim_server import Server
 from verify_support import FickleNoter, ShakyReader, config_text
 
 from recompact.engine.store.runs import continuation_rows
 from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
-from recompact.simulation.server import Server
 from recompact.values.chat import Request
 
 

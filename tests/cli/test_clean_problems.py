@@ -10,11 +10,11 @@ import fakes
 import pytest
 from commands import reading_config, recompact, served
 from fakes import Noter, Reader
+from sim_server import Server
 
 from recompact.cli.running import report_unfinished
 from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.models.failures import BadRequest, SetAside
-from recompact.simulation.server import Server
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ import fakes
 import pytest
 from commands import Done, recompact, served
 from fakes import Noter, Reader
+from sim_server import Server
 
 from recompact.cli.main import COMMANDS
 from recompact.cli.stopping import interrupted_later
 from recompact.engine.store.store import Store
-from recompact.simulation.server import Server
 from recompact.values.chat import Reply, Request
 
 FAKES = Path(fakes.__file__)

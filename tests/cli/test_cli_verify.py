@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from commands import recompact, served
 from run_files import select_rows
+from sim_server import Server
 from verify_support import FickleNoter, ShakyReader, config_text
 
 from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
-from recompact.simulation.server import Server
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,6 @@ DIRECTORIES = {
 }
 FILES = {
     "report": ("report", "c", "--out"),
-    "truth": ("truth", "c.toml", "--draws", 1, "--out"),
 }
 
 

@@ -12,11 +12,11 @@ import pytest
 from commands import Done, recompact, served
 from fakes import Noter, Reader
 from made_up_runs import begin, collect
+from sim_server import Server
 
 from recompact.cli.main import COMMANDS
 from recompact.cli.running import this_command
 from recompact.engine.store.store import Store
-from recompact.simulation.server import Server
 
 ODD = "$(touch pwn)`id` it's"
 SUITE = f"""

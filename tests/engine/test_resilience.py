@@ -10,13 +10,13 @@ import pytest
 from commands import finished, killed, reading_config
 from fakes import PAGES, Noter, Reader
 from run_files import select_rows
+from sim_faults import TRANSIENT, Faults
+from sim_server import Server, serve
 
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
-from recompact.simulation.faults import TRANSIENT, Faults
-from recompact.simulation.server import Server, serve
 from recompact.values.chat import Request
 
 FAKES = Path(fakes.__file__)

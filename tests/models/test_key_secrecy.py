@@ -23,6 +23,8 @@ from loopback import served_app
 from models_support import HELLO, Scripted, client
 from odd_replies import CHAT, with_value
 from run_files import select_rows
+from sim_faults import KINDS, Faults
+from sim_server import serve
 
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -31,8 +33,6 @@ from recompact.models.failures import ModelFailure
 from recompact.models.openai import OpenAIModel
 from recompact.models.openai_errors import shorten
 from recompact.models.secrets import names_variable, scrubber
-from recompact.simulation.faults import KINDS, Faults
-from recompact.simulation.server import serve
 
 KEY = "sk-planted/Key+4711=="
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from models_support import ANSWER, HELLO, Scripted, ask, client
+from sim_faults import Faults
+from sim_server import serve
 
 from recompact.models import failures
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after
-from recompact.simulation.faults import Faults
-from recompact.simulation.server import serve
 from recompact.values.chat import Reply, Request
 
 BY_FAULT: dict[str, type[ModelFailure]] = {

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from models_support import ANSWER, CALL_API, CONVERSATION, HELLO, Scripted, ask, client, says
+from sim_server import serve
 
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.models.text_calls import MARKER, call_schema, plain
-from recompact.simulation.server import serve
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, system, user
 
 CHAT = Endpoint("m")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import recompact
 from run_files import select_rows
 
+import planted_truth
+from planted_truth import read_truth
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
-from recompact.simulation.truth import read_truth
 
 
 def collected(path: Path, config: str) -> str:
@@ -63,15 +67,20 @@ def test_truth_is_written_and_read_back(tmp_path: Path, world: str) -> None:
     config.write_text(f'[suite]\nlimit = 6\n[compressor]\nmodel = "sim-compressor"\nbudget = 2048\n{world}')
 
     assert recompact("collect", config).returncode == 0
-    summary = json.loads(recompact("truth", config, "--draws", "6", "--json").stdout)
-    truths = read_truth(Path(summary["file"]))
-    assert len(truths) == summary["boundaries"] > 3
+    written = _write_truth(tmp_path / "runs" / "few.db", tmp_path / "truth.json")
+    truths = read_truth(tmp_path / "truth.json")
+    assert len(truths) == written["boundaries"] > 3
     assert all(len(t.pre.success) == len(t.post.steps) == 6 for t in truths)
     assert any(t.lost for t in truths)
     for truth in truths:
         assert truth.hazard == pytest.approx(sum(truth.pre.success) / 6 - sum(truth.post.success) / 6)
-    again = json.loads(recompact("truth", config, "--draws", "6", "--json", "--out", tmp_path / "again.json").stdout)
-    assert read_truth(Path(again["file"])) == truths
+    _write_truth(tmp_path / "runs" / "few.db", tmp_path / "again.json")
+    assert read_truth(tmp_path / "again.json") == truths
+
+
+def _write_truth(run: Path, out: Path) -> Any:
+    command = [sys.executable, planted_truth.__file__, str(run), str(out), "--draws", "6"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 @pytest.mark.parametrize("sizes", [(6, 2, 1), pytest.param((12, 6, 2), marks=pytest.mark.slow)])

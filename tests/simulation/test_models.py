@@ -12,6 +12,7 @@ import pytest
 from examples import examples
 from hypothesis import given, strategies as st
 
+from planted_truth import lost_facts
 from recompact.compressors.prompted import Prompted
 from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import Agent
@@ -23,7 +24,6 @@ from recompact.simulation.compressor import SimulatedCompressor, summarize
 from recompact.simulation.guidance import read_guidance
 from recompact.simulation.optimizer import SimulatedOptimizer
 from recompact.simulation.parameters import KINDS, Habits, Traits
-from recompact.simulation.truth import lost_facts
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Decoding, Message, Reply, Request, user
 from recompact.values.context import Context, Summary, Turn

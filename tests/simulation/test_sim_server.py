@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from click.testing import CliRunner
 from models_support import ANSWER, CONVERSATION, HELLO, Scripted, client, says
 from openai import AsyncOpenAI
+from sim_faults import KINDS, LASTING, TRANSIENT, Faults
+from sim_server import Server, serve
 
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_wire import chat_body, responses_body
-from recompact.simulation.faults import KINDS, LASTING, TRANSIENT, Faults
-from recompact.simulation.server import Server, serve
 from recompact.values.chat import Decoding, Reply, Request, Usage, assistant, user
 
 LONG = Reply(assistant("Das Ergebnis: “" + "äöü " * 100 + "”"), Usage(9, 8))
@@ -312,52 +306,3 @@ def test_parse_faults(text: str, expected: Faults) -> None:
 def test_faults_that_are_none(text: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         Faults.parse(text)
-
-
-PROGRAM = """
-import recompact.simulation
-from models_support import Scripted
-recompact.simulation.simulated_models = lambda: {"sim-agent": Scripted(), "sim-compressor": Scripted()}
-from recompact.cli.serve_sim import command
-command()
-"""
-
-
-@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Path) -> None:
-    arguments = ["--port", "0", "--record", str(tmp_path / "record.jsonl"), "--latency", "0.01", "--json"]
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        announcement = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
-        assert announcement["models"] == ["sim-agent", "sim-compressor"]
-
-        async def call() -> str:
-            async with client(announcement["base_url"], id="sim-agent") as model:
-                return (await model.reply(HELLO)).message.content
-
-        assert asyncio.run(call()) == "Done."
-        process.send_signal(name)
-        _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (0, "")
-    lines = [json.loads(line) for line in (tmp_path / "record.jsonl").read_text().splitlines()]
-    assert [(line["event"], line["digest"], line["status"]) for line in lines] == [
-        ("request", HELLO.digest, 0),
-        ("reply", HELLO.digest, 200),
-    ]
-
-
-def test_the_command_stops_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    import recompact.simulation
-    from recompact.cli.serve_sim import command
-
-    monkeypatch.setattr(recompact.simulation, "models", lambda: {"sim": Scripted()}, raising=False)
-    result = CliRunner().invoke(command, ["--port", "0", "--seconds", "0.1", "--faults", "429@0.5"])
-    assert result.exit_code == 0
-    assert "base URL: http://127.0.0.1:" in result.output
-    assert "served 0 requests" in result.output

@@ -16,10 +16,10 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from sim_server import Server, serve
 
 from recompact.cli.main import main
 from recompact.models.protocol import ChatModel
-from recompact.simulation.server import Server, serve
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from sim_faults import Faults
+from sim_server import Server, serve
+
 from recompact.models.anthropic import AnthropicModel
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel
-from recompact.simulation.faults import Faults
-from recompact.simulation.server import Server, serve
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant, system, user
 
 CALL_API = ToolSpec(

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 
-from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.continuations import recompress
 from recompact.attribution.judgement import store_verdicts
 from recompact.attribution.records import Purpose, RunOutcomes, further_outcomes, further_unit, settings_of
-from recompact.attribution.verify import broken_draw, outcome_of, places, play_draw
+from recompact.attribution.verify import broken_draw, make_draws, outcome_of, play_draw
 from recompact.compressors.protocol import CompactionFailed
-from recompact.engine.collection import unit_of as collected_unit
-from recompact.engine.execution.scheduler import Unit, run_agenda
-from recompact.engine.store.plan import bound_stage
-from recompact.engine.store.records import read_boundary, write_trajectory
+from recompact.engine.execution.scheduler import Unit
+from recompact.engine.store.records import write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
@@ -60,31 +57,9 @@ async def make_further_draws(
     study: Study, purpose: Purpose, allocation: Allocation, boundaries: Collection[BoundaryId]
 ) -> RunOutcomes:
     """Make the draws that the allocation asks for at these boundaries; those that the run has are reused."""
-    tasks = {collected_unit(task): task for task in await study.tasks()}
     existing = further_outcomes(study.store, purpose)
     outcomes = {id: existing.get(id, Outcomes()) for id in sorted(boundaries)}
-
-    @lru_cache(maxsize=2 * study.config.run.concurrency)
-    def boundary(id: BoundaryId) -> Boundary:
-        return read_boundary(study.store, id.unit, id.index)
-
-    finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
-    study.progress.stage(purpose, None, finished)
-    bound_stage(study.progress, allocation.most_draws(outcomes))
-    at_once = places(study)
-    agenda = DrawAgenda(
-        allocation,
-        outcomes,
-        unit_of=lambda draw: _unit(
-            study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw, agenda.answered
-        ),
-        outcome_of=outcome_of,
-        concurrency=at_once,
-        slots=study.agent_slots,
-        progress=study.progress,
-        finished=finished,
-    )
-    await run_agenda(agenda, study.executor, at_once, study.progress)
+    agenda = await make_draws(study, purpose, allocation, outcomes, partial(_unit, study, purpose))
     if purpose != "control" and study.store.metadata.verified is not None:  # a control says nothing of a boundary
         store_verdicts(study.store, settings_of(study.store))
     return RunOutcomes(agenda.outcomes, agenda.left_out)

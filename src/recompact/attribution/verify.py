@@ -6,6 +6,7 @@ made again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -53,31 +54,49 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     before = outcomes_in(study.store)
     chosen = allocation or allocation_of(study.store, study.config.verify)
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(study.store)}
+    await make_draws(study, PHASE, chosen, before.outcomes, functools.partial(_unit, study), _order(rows, chosen))
+    if allocation is not None:
+        return judge(study.store, study.config.verify, allocation)
+    study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
+    return store_verdicts(study.store, study.config.verify)
+
+
+UnitOf = Callable[[Task, Boundary, Draw, Callable[[Draw], None]], Unit[Trajectory]]
+"""The unit of work that makes a draw at a boundary of a task; the function is to be called at each reply."""
+
+
+async def make_draws(
+    study: Study,
+    stage: str,
+    allocation: Allocation,
+    known: Mapping[BoundaryId, Outcomes],
+    unit: UnitOf,
+    order: Order = lambda boundary, first, outcomes: (),
+) -> DrawAgenda[Trajectory]:
+    """Make the draws that an allocation asks for at these boundaries, in addition to those that are known."""
+    tasks = {unit_of(task): task for task in await study.tasks()}
 
     @lru_cache(maxsize=2 * study.config.run.concurrency)
     def boundary(id: BoundaryId) -> Boundary:
         return read_boundary(study.store, id.unit, id.index)
 
-    finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
-    study.progress.stage("verify", None, finished)
-    bound_stage(study.progress, chosen.most_draws(before.outcomes))
+    finished = sum(len(own.pre) + len(own.post) for own in known.values())
+    study.progress.stage(stage, None, finished)
+    bound_stage(study.progress, allocation.most_draws(known))
     at_once = places(study)
     agenda = DrawAgenda(
-        chosen,
-        dict(before.outcomes),
-        unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw, agenda.answered),
+        allocation,
+        dict(known),
+        unit_of=lambda draw: unit(tasks[draw.boundary.unit], boundary(draw.boundary), draw, agenda.answered),
         outcome_of=outcome_of,
         concurrency=at_once,
-        order=_order(rows, chosen),
+        order=order,
         slots=study.agent_slots,
         progress=study.progress,
         finished=finished,
     )
     await run_agenda(agenda, study.executor, at_once, study.progress)
-    if allocation is not None:
-        return judge(study.store, study.config.verify, allocation)
-    study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
-    return store_verdicts(study.store, study.config.verify)
+    return agenda
 
 
 def places(study: Study) -> int:

@@ -49,8 +49,6 @@ COMMANDS = {
     "export": ("export", "Export a template to a harness: Codex, Claude Code, LangChain and others."),
     "export-run": ("export_run", "Write a run for other tools: Inspect, ATIF, OpenTelemetry, JSON lines."),
     "publish": ("publish", "Write a run as a dataset: compactions with the outcomes of both continuations."),
-    "truth": ("truth", "Write what each compaction of a simulated run really lost."),
-    "serve-sim": ("serve_sim", "Serve the simulated models as an OpenAI-compatible server on loopback."),
 }
 
 

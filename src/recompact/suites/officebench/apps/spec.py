@@ -47,7 +47,7 @@ Run = Callable[[Desk, Arguments], str]
 
 @dataclass(frozen=True)
 class App:
-    """An app. Each of its actions is declared by a decorator of the function behind it, and has that function's name."""
+    """An app. A decorator of the function behind an action declares it, under the name of the function."""
 
     name: str
     purpose: str

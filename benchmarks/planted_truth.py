@@ -1,10 +1,15 @@
 """Planted truth: what a compaction of a simulated run really lost, and what that did, from very many continuations.
 
-Estimators are tested against this: H and B follow from the draws as closely as one likes.
+    python benchmarks/planted_truth.py RUN.db TRUTH.json --draws 100
+
+Estimators are tested against this: H and B follow from the draws as closely as one likes. The file has, for each
+boundary, the facts that PRE shows and POST does not, and all draws of both arms. It exists for runs of pocket with the
+simulated models only. Options of the agent, such as its world, are read from the run.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -17,6 +22,8 @@ from types import MappingProxyType
 from typing import Any
 
 from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.effects import channel_of
+from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.engine.rollout import Agent
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary
@@ -32,7 +39,6 @@ from recompact.suites.pocket import PocketSuite, parse
 from recompact.values.chat import Reply, Request
 from recompact.values.context import Context
 from recompact.values.outcome import ARMS, ContinuationArm
-from recompact.values.outputs import check_file, write_file
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Boundary
@@ -208,22 +214,8 @@ def run_truth(
 
 
 def write_truth(truths: Sequence[BoundaryTruth], path: Path) -> None:
-    """Write as JSON; an earlier one is replaced in one step, and nothing else ever."""
     data = [{**asdict(truth), "hazard": truth.hazard, "burden": truth.burden} for truth in truths]
-    write_file(path, json.dumps(data).encode(), "a truth", _is_truth)
-
-
-def check_target(path: Path) -> None:
-    """Refuse a file that is there and is no earlier truth."""
-    check_file(path, "a truth", _is_truth)
-
-
-def _is_truth(path: Path) -> bool:
-    try:
-        read_truth(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False
-    return True
+    path.write_text(json.dumps(data), encoding="utf-8")
 
 
 def read_truth(path: Path) -> list[BoundaryTruth]:
@@ -241,3 +233,47 @@ def _truth(data: Mapping[str, Any]) -> BoundaryTruth:
         arms["pre"],
         arms["post"],
     )
+
+
+def truth_summary(truths: list[BoundaryTruth], draws: int, thresholds: Thresholds = PAPER) -> dict[str, Any]:
+    """The picture of these boundaries that the paper draws of its own."""
+    hazard, burden = thresholds.hazard, thresholds.burden
+    hazards = [t.hazard for t in truths]
+    burdens = [t.burden for t in truths]
+    harmful = [t for t in truths if channel_of(t.hazard, t.burden, thresholds) != "none"]
+    lost: dict[str, int] = {}
+    for truth in truths:
+        for kind in {fact.kind for fact in truth.lost}:
+            lost[kind] = lost.get(kind, 0) + 1
+    return {
+        "boundaries": len(truths),
+        "draws_in_each_arm": draws,
+        "harmful": len(harmful),
+        "harmful_share": round(len(harmful) / len(truths), 4) if truths else 0.0,
+        f"hazard_at_least_{hazard:g}": sum(h >= hazard for h in hazards),
+        f"burden_at_least_{burden:g}": sum(b >= burden for b in burdens),
+        "hazard_within_0.1": sum(abs(h) < 0.1 for h in hazards),
+        "burden_above_0.5": sum(b > 0.5 for b in burdens),
+        f"burden_above_0.5_and_below_{burden:g}": sum(0.5 < b < burden for b in burdens),
+        "boundaries_that_lost_a_fact_of_kind": dict(sorted(lost.items())),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write what each compaction of a simulated run really lost.")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--draws", type=int, default=100, help="continuations in each arm")
+    arguments = parser.parse_args()
+    with Store.read(arguments.run) as store:
+        models = store.metadata.identity.get("models", {})
+    options: Mapping[str, Any] = next(
+        (each["options"] for each in models.values() if each.get("use") == "sim-agent"), {}
+    )
+    truths = run_truth(arguments.run, arguments.draws, options=options)
+    write_truth(truths, arguments.out)
+    print(json.dumps(truth_summary(truths, arguments.draws), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import sim_faults as faulty
+from sim_faults import Faults
+
 from recompact.agents.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat, status_of
 from recompact.errors import InputError
 from recompact.models import failures
 from recompact.models.protocol import ChatModel
-from recompact.simulation import faults as faulty
-from recompact.simulation.faults import Faults
 from recompact.values.chat import Request
 from recompact.version import install_command
 
