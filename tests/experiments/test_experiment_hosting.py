@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sim_server import serve
 
 import experiment
 from experiment import load_experiment
@@ -16,7 +17,6 @@ from hosted import add_hosted_arguments, hosted_by
 from recompact.errors import InputError
 from recompact.simulation.agent import SimulatedAgent
 from recompact.simulation.compressor import SimulatedCompressor
-from recompact.simulation.server import serve
 from recompact.values.chat import Reply, Request
 
 NAME, KEY = "maker/one-model", "a-word-of-the-test"
