@@ -2,6 +2,7 @@
 
     python benchmarks/engine.py            # the engine, and beside it the same loop in inspect-ai if it is installed
     python benchmarks/engine.py --json
+    python benchmarks/engine.py --against OTHER/src    # by processor time, in turn: has a change slowed it down?
 
 Prints agent steps per second at 1, 16 and 128 concurrent episodes with peak memory, whether memory grows with the
 number of finished steps, and whether a step costs more late in a long episode than early. Each measurement runs in a
@@ -15,6 +16,7 @@ import asyncio
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -114,16 +116,10 @@ def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
 
             return Unit(name, play, record)
 
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), time.process_time()
         asyncio.run(run_units(map(unit, range(episodes)), InProcess(store), concurrency))
-        seconds = time.perf_counter() - started
-    return {
-        "steps": episodes * steps,
-        "seconds": seconds,
-        "rate": episodes * steps / seconds,
-        "megabytes": memory(),
-        "marks": marks,
-    }
+        processor, seconds = time.process_time() - begun, time.perf_counter() - started
+    return {**result(episodes * steps, seconds, marks), "processor": processor}
 
 
 def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
@@ -172,21 +168,41 @@ def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
     return result(done, seconds, [])
 
 
-def apart(kind: str, concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
+def apart(kind: str, concurrency: int, episodes: int, steps: int, source: str = "") -> dict[str, Any]:
     """One measurement in a process of its own, so that memory is that measurement's."""
     command = [sys.executable, __file__, "--one", kind, str(concurrency), str(episodes), str(steps)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+    environment = os.environ | ({"PYTHONPATH": source} if source else {})
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}")
     measured: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return measured
 
 
+def compare(other: str, pairs: int = 15) -> None:
+    """Steps per second of processor time, which a busy machine disturbs less than time itself."""
+    here = str(Path(__file__).resolve().parent.parent / "src")
+    for concurrency in (1, 16):
+        spent: dict[str, list[float]] = {here: [], other: []}
+        for number in range(pairs):
+            for source in (here, other) if number % 2 else (other, here):
+                spent[source].append(apart("recompact", concurrency, 60, 30, source)["processor"])
+        ratios = [there / ours for there, ours in zip(spent[other], spent[here], strict=True)]
+        share = statistics.median(ratios), min(spent[other]) / min(spent[here])
+        print(
+            f"  {concurrency:>4} at once: {share[0]:.1%} of its steps per second (median pair), {share[1]:.1%} (best)"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--against", help="the src directory of another version")
     args = parser.parse_args()
+    if args.against:
+        compare(args.against)
+        return
     if args.one:
         kind, *numbers = args.one
         work = measure if kind == "recompact" else inspect_rate

@@ -27,4 +27,4 @@ def change_rows(store: Store | Path, statement: str, parameters: Sequence[Any] =
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute(statement, parameters)
         for table, columns in columns_of_tables().items() if seal else ():
-            connection.execute(f"UPDATE {table} SET checksum = checksum_of({', '.join(columns)})")
+            connection.execute(f"UPDATE {table} SET checksum = checksum_of({columns.values})")

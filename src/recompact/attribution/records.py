@@ -148,9 +148,10 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
 def further_rows(store: Store, purpose: Purpose) -> list[tuple[Draw, TrajectoryRow]]:
     """The draws of this kind with their records. Those of boundaries that the run no longer has, since their task was
     collected again, belong to none."""
-    known = {(row.task, row.index): BoundaryId(row.unit, row.index) for row in boundary_rows(store)}
+    rows = trajectories(store, phase=purpose)
+    known = {(row.task, row.index): BoundaryId(row.unit, row.index) for row in (boundary_rows(store) if rows else ())}
     draws = []
-    for row in trajectories(store, phase=purpose):
+    for row in rows:
         _, index, arm, number = row.unit.rsplit("/", 3)
         if id := known.get((row.task, int(index))):
             draws.append((Draw(id, "PRE" if arm == "PRE" else "POST", int(number)), row))

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from report_support import make_verified
 from run_files import change_rows
 
-from recompact.engine.store.checksums import checksum_of, columns_of_tables, damaged_table
+from recompact.engine.store.checksums import Columns, checksum_of, columns_of_tables, damaged_table
 from recompact.engine.store.runs import overview
 from recompact.engine.store.store import Store, StoreError
 from recompact.models.failures import UnreadableReply
@@ -35,7 +35,7 @@ def test_no_query_is_alarmed_by_rows_that_it_does_not_want(run: Path, monkeypatc
     monkeypatch.setattr("recompact.engine.store.store.damaged_table", lambda db: pytest.fail("it was asked for"))
     with Store.read(run) as store:
         for table, columns in columns_of_tables().items():
-            for column in columns:
+            for column in columns.names:
                 for (value,) in store._select(f"SELECT DISTINCT {column} FROM {table}"):
                     rows = store._select(f"SELECT {column} FROM {table} WHERE {column} = ?", (value,))
                     assert rows or value is None
@@ -57,9 +57,11 @@ def test_every_value_of_a_row_is_checked(table: str, run: Path, tmp_path: Path) 
     path = tmp_path / "copy.db"
     shutil.copy(run, path)
     with closing(sqlite3.connect(path)) as connection:
-        row = connection.execute(f"SELECT {', '.join(columns_of_tables()[table])} FROM {table} LIMIT 1").fetchone()
+        row = connection.execute(
+            f"SELECT {', '.join(columns_of_tables()[table].names)} FROM {table} LIMIT 1"
+        ).fetchone()
     assert row or table == "verdicts"
-    for column, value in zip(columns_of_tables()[table], row or (), strict=bool(row)):
+    for column, value in zip(columns_of_tables()[table].names, row or (), strict=bool(row)):
         shutil.copy(run, path)
         change_rows(path, f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (other(value), value), seal=False)
         with Store.read(path) as store, pytest.raises(StoreError, match=rf"the table {table} "):
@@ -95,15 +97,18 @@ def test_a_changed_call_concerns_its_unit_and_can_be_dropped(run: Path, tmp_path
         assert store.journaled(unit) == {}
 
 
-@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text("aé\0\U0001f600")))
-def test_a_checksum_is_that_of_what_the_file_gives_back(values: list[object]) -> None:
-    columns = ", ".join(f"c{number} {'REAL' if isinstance(v, int) else ''}" for number, v in enumerate(values)) or "c"
+VALUES = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.floats()
+
+
+@given(st.tuples(st.text("aé\0\U0001f600"), st.binary(), VALUES, VALUES, VALUES | st.binary()))
+def test_a_checksum_is_that_of_what_the_file_gives_back(values: tuple[object, ...]) -> None:
+    columns = Columns(("t",), ("b",), ("r",), ("n", "o"))
+    row = columns.row(dict(zip(columns.names, values, strict=True)))
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE TABLE t ({columns})")
-        small = [value if not isinstance(value, int) else value % 2**50 for value in values]
-        connection.execute(f"INSERT INTO t VALUES ({', '.join('?' * len(small)) or 'NULL'})", small)
-        back = connection.execute("SELECT * FROM t").fetchone()
-    assert checksum_of(*(small or [None])) == checksum_of(*back)
+        connection.execute("CREATE TABLE x (t TEXT NOT NULL, b BLOB NOT NULL, r REAL, n INTEGER, o BLOB)")
+        connection.execute("INSERT INTO x VALUES (?, ?, ?, ?, ?)", row)
+        back = connection.execute("SELECT * FROM x").fetchone()
+    assert checksum_of(1, 1, *row) == checksum_of(1, 1, *back)
 
 
 def test_a_lock_that_was_removed_is_taken_again(tmp_path: Path) -> None:

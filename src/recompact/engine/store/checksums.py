@@ -6,12 +6,12 @@ have none: they are found by their hash. A checksum tells an accident, not a for
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 from recompact.engine.store.schema import SCHEMA
@@ -20,7 +20,39 @@ FAULT = "user-defined function raised exception"
 """What SQLite says of a row that is not the one that was written."""
 
 _TEXTS = "texts"
-_PLAIN = frozenset((str, int, type(None)))
+_PLAIN = frozenset((int, bytes, str, type(None)))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table without its checksum: texts and blobs that every row has, reals, and all others. They are
+    summed up in this order, so that nobody has to look at a value to know what it is."""
+
+    texts: tuple[str, ...]
+    blobs: tuple[str, ...]
+    reals: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return (*self.texts, *self.blobs, *self.reals, *self.others)
+
+    @cached_property
+    def values(self) -> str:
+        """What `checksum_of` is given, in SQL."""
+        return ", ".join((str(len(self.texts)), str(len(self.blobs)), *self.names))
+
+    def row(self, values: Mapping[str, Any]) -> list[Any]:
+        """These values as SQLite gives them back, in this order: it has neither truth values nor minus zero, and keeps
+        a whole number in a column of reals as a real, and the other way round."""
+        row = list(map(values.get, self.names))
+        first = len(self.texts) + len(self.blobs)
+        end = first + len(self.reals)
+        if self.reals:
+            row[first:end] = map(_real, row[first:end])
+        if not _PLAIN.issuperset(map(type, row[end:])):
+            row[end:] = map(_whole, row[end:])
+        return row
 
 
 def check_rows(connection: sqlite3.Connection, *, without: tuple[str, ...] = ()) -> None:
@@ -30,9 +62,9 @@ def check_rows(connection: sqlite3.Connection, *, without: tuple[str, ...] = ())
     connection.execute("PRAGMA temp_store=MEMORY")
     for table, columns in columns_of_tables().items():
         if table not in without:
-            names = ", ".join(columns)
             # As a subquery it comes last: SQLite may have put values that a query asks for in the place of columns.
-            check = f"(SELECT intact(checksum, {names}))"
+            check = f"(SELECT intact(checksum, {columns.values}))"
+            names = ", ".join(columns.names)
             connection.execute(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM main.{table} WHERE {check}")
 
 
@@ -46,26 +78,32 @@ def without_checks(connection: sqlite3.Connection) -> Iterator[None]:
         connection.create_function("intact", -1, _intact)
 
 
-def checksum_of(*values: object) -> int:
-    """Of a row's values, before they are written and as SQLite gives them back: it may have kept a whole number as a
-    fraction, or the other way round, and has no truth values.
+def checksum_of(texts: int, blobs: int, *values: Any) -> int:
+    """Of a row's values, of which the first should be so many texts and the next so many blobs.
 
-    >>> checksum_of("a", 1, 0.5, b"b", None), checksum_of("a", True, 0.5, b"b", None)
-    (4025149687, 4025149687)
+    >>> checksum_of(1, 1, "a", b"b", 1, 0.5, None), checksum_of(2, 0, "a", b"b")
+    (1574911326, 1081141580)
     """
-    alike = [value if type(value) in _PLAIN else _number(value) for value in values]
-    return zlib.crc32(ascii(alike).encode())
+    end = texts + blobs
+    try:
+        words = "\0".join((*values[:texts], repr(values[end:])))
+        return zlib.crc32(b"\0".join(values[texts:end]), zlib.crc32(words.encode()))
+    except TypeError:
+        return zlib.crc32(repr(values).encode())
 
 
-def _number(value: Any) -> object:
-    if isinstance(value, bytes):
-        return -zlib.crc32(value)  # shorter than they are
+def _real(value: Any) -> float | None:
+    number = None if value is None else float(value) + 0.0
+    return number if number == number else None
+
+
+def _whole(value: Any) -> Any:
     if isinstance(value, float):
-        return int(value) if value.is_integer() else None if math.isnan(value) else float(value)
-    return int(value)
+        return int(value) if value.is_integer() and abs(value) < 2.0**63 else _real(value)
+    return int(value) if isinstance(value, bool) else value
 
 
-def _intact(checksum: object, *values: object) -> bool:
+def _intact(checksum: object, *values: Any) -> bool:
     if checksum != checksum_of(*values):
         raise ValueError("this row is not the one that was written")
     return True
@@ -81,35 +119,39 @@ def damaged_table(connection: sqlite3.Connection) -> str:
 
 def is_intact(table: str) -> str:
     """The condition, in SQL, that a row of `main` is the one that was written."""
-    return f"(checksum IS checksum_of({', '.join(columns_of_tables()[table])}))"
+    return f"(checksum IS checksum_of({columns_of_tables()[table].values}))"
 
 
 @cache
-def columns_of_tables() -> dict[str, tuple[str, ...]]:
+def columns_of_tables() -> dict[str, Columns]:
     """The columns of each table whose rows have a checksum, without it."""
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    columns = {
-        name: tuple(row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,)))
-        for name in names
-        if name != _TEXTS
-    }
+    query = "SELECT name, CASE WHEN \"notnull\" OR pk OR type = 'REAL' THEN type END FROM pragma_table_info(?)"
+    tables = {}
+    for table in names:
+        kinds = {name: kind for name, kind in connection.execute(query, (table,)) if name != "checksum"}
+        groups: dict[str, list[str]] = {"TEXT": [], "BLOB": [], "REAL": [], "": []}
+        for name, kind in kinds.items():
+            groups.get(kind, groups[""]).append(name)
+        if table != _TEXTS:
+            tables[table] = Columns(*map(tuple, groups.values()))
     connection.close()
-    return {table: tuple(name for name in names if name != "checksum") for table, names in columns.items()}
+    return tables
 
 
 def insertion(table: str, values: Mapping[str, Any], *, replace: bool = False) -> tuple[str, list[Any]]:
     """The statement that adds a row with these values, and its parameters."""
     statement, columns = _insertion(table, replace)
-    row = list(map(values.get, columns))
-    row.append(checksum_of(*row))
+    row = columns.row(values)
+    row.append(checksum_of(len(columns.texts), len(columns.blobs), *row))
     return statement, row
 
 
 @cache
-def _insertion(table: str, replace: bool) -> tuple[str, tuple[str, ...]]:
+def _insertion(table: str, replace: bool) -> tuple[str, Columns]:
     columns = columns_of_tables()[table]
-    names = (*columns, "checksum")
+    names = (*columns.names, "checksum")
     verb = "INSERT OR REPLACE" if replace else "INSERT"
     return f"{verb} INTO main.{table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", columns

@@ -9,6 +9,6 @@ from __future__ import annotations
 from importlib.resources import files
 
 APPLICATION_ID = 0x52435054  # "RCPT"
-FORMAT = 7
+FORMAT = 8
 
 SCHEMA = files("recompact.engine.store").joinpath("schema.sql").read_text(encoding="utf-8")

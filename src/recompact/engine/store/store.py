@@ -370,8 +370,8 @@ class Store:
             for prefix in prefixes:
                 self._drop_calls("substr(unit, 1, ?) = ?", (len(prefix), prefix))
             for table, columns in columns_of_tables().items():
-                key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
-                if key not in columns:
+                key = "name" if table in ("units", "continuations") and "name" in columns.names else "unit"
+                if key not in columns.names:
                     continue
                 for prefix in prefixes:
                     self._db.execute(f"DELETE FROM main.{table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))

@@ -14,7 +14,7 @@ from recompact.attribution.cached_input import cache_text, cached_input
 from recompact.attribution.judgement import Verification, read_verdicts
 from recompact.attribution.statement import control_of
 from recompact.engine.store.adaptations import recorded_templates
-from recompact.engine.store.runs import is_simulated, overview, trajectories
+from recompact.engine.store.runs import Overview, is_simulated, overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
@@ -62,7 +62,7 @@ class Provenance:
 
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
-    facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store))
+    facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store, overview(store)))
     more = [
         NextStep(
             "What the agent does after a compaction, arm by arm:", command_line("show", name, options=["--behaviour"])
@@ -85,9 +85,9 @@ def verified_provenance(
     store: Store, name: str, verification: Verification, worst: str, *, adapted: bool
 ) -> Provenance:
     """`worst` is the boundary that is shown first; `adapted`: the run holds candidates too."""
-    settings = verification.settings
-    facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
-    facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store))
+    settings, run = verification.settings, overview(store)
+    facts = (*_common(store), ("Compressor", run.compressor), ("Allocation", settings.allocation))
+    facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store, run))
     commands = [command_line("boundaries", name)] + [command_line("boundary", name, worst)] * bool(worst)
     replay = command_line("replay", name, worst, options=["--template", "NAME=DIRECTORY"])
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
@@ -96,7 +96,8 @@ def verified_provenance(
 
 
 def adapted_provenance(store: Store, name: str) -> Provenance:
-    facts = (*_common(store), ("Compressor", overview(store).compressor), *_spending(store))
+    run = overview(store)
+    facts = (*_common(store), ("Compressor", run.compressor), *_spending(store, run))
     commands = (command_line("show", name),)
     return Provenance(name, "an adapted run", facts, commands, suite_changes=suite_changes(store))
 
@@ -138,8 +139,7 @@ def _models(store: Store, identity: Mapping[str, Any]) -> list[str]:
     return models
 
 
-def _spending(store: Store) -> tuple[tuple[str, str], ...]:
-    run = overview(store)
+def _spending(store: Store, run: Overview) -> tuple[tuple[str, str], ...]:
     spent = ", ".join(f"{role} {count:,}" for role, count in run.tokens.items())
     if not spent:
         return ()
