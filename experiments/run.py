@@ -112,7 +112,7 @@ def run(
                 failed.append(method)
             statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
             print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
-        if experiment.plan.bisect and until not in ("collect",):
+        if experiment.plan.bisect and until != "collect":
             print(f"A cause was found at {asyncio.run(bisect_retained(experiment))}.", flush=True)
     if stage in ("evaluate", "all") and until == "select":
         try:
@@ -128,19 +128,20 @@ def run(
 
 
 def write_page(experiment: Experiment) -> None:
-    """Put the page of results beside the run files, and say whether the folder's own is the same."""
-    text, beside = page(experiment), experiment.place / "results.md"
-    beside.write_text(text, encoding="utf-8")
+    """Put the page of results beside the run files."""
+    beside = experiment.place / "results.md"
+    beside.write_text(page(experiment), encoding="utf-8")
     print(f"The results: {beside}")
+
+
+def repeats_the_page(experiment: Experiment) -> bool:
+    """Whether the recorded replies gave the page in the folder, and say so."""
     recorded = [model for model in experiment.models.values() if isinstance(model, RecordedModel)]
-    if not recorded:
-        return
     if reworded := sum(model.reworded for model in recorded):
         print(f"{quantity(reworded, 'reply')} of the optimizer: to questions that are worded otherwise today.")
-    if experiment.page.is_file() and experiment.page.read_text(encoding="utf-8") == text:
-        print(f"They are those of {experiment.page}, to the letter.")
-    else:
-        print(f"They are not those of {experiment.page}.")
+    same = experiment.page.is_file() and experiment.page.read_text(encoding="utf-8") == page(experiment)
+    print(f"They are {'those' if same else 'not those'} of {experiment.page}{', to the letter' if same else ''}.")
+    return same
 
 
 def arguments() -> argparse.Namespace:
@@ -173,10 +174,13 @@ def main() -> int:
             print(f"{quantity(added, 'recorded reply')} put into the journal: what they answer is not asked for.")
         if given.recorded:
             experiment = without_models(experiment)
+        methods = given.method or experiment.plan.methods
         try:
-            return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
+            code = run(experiment, methods, given.stage, given.limit, runs, given.until)
         finally:
             write_page(experiment)
+        in_part = given.method or given.limit or given.runs or given.stage != "all" or given.until != "select"
+        return code if not given.recorded or in_part or repeats_the_page(experiment) else 1
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
         return 1
