@@ -64,6 +64,7 @@ async def guarded_gateway() -> AsyncIterator[Guarded]:
 OWN = {
     "bearer": ("", {"Authorization": f"Bearer {KEY}"}),
     "x-api-key": ("", {"x-api-key": KEY}),
+    "x-goog-api-key": ("", {"x-goog-api-key": KEY}),
     "in the address": (f"/{KEY}", {"Authorization": "Bearer the agent's own"}),
     "own page": (f"/{KEY}", {"Sec-Fetch-Site": "same-origin"}),
 }

@@ -11,13 +11,26 @@ from models_support import CALL_API, CONVERSATION
 
 from recompact.agents.normalizer import Normalizer
 from recompact.agents.threads import Threads
-from recompact.agents.wire.formats import CHAT, FORMATS, MESSAGES, RESPONSES, WireFormat, format_of
+from recompact.agents.wire.formats import (
+    CHAT,
+    CONTENTS,
+    MESSAGES,
+    RESPONSES,
+    STREAMED_CONTENTS,
+    WireFormat,
+    format_of,
+)
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant, user
 
-BODIES: dict[str, Any] = {"chat": chat_body, "responses": responses_body, "messages": messages_body}
+BODIES: dict[str, Any] = {
+    "chat": chat_body,
+    "responses": responses_body,
+    "messages": messages_body,
+    "contents": lambda endpoint, request: {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
+}
 READERS: dict[str, Any] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
 ENDPOINT = Endpoint("m")
 
@@ -34,7 +47,7 @@ replies = st.builds(
 )
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [CHAT, RESPONSES, MESSAGES], ids=lambda form: form.name)
 def test_a_conversation_is_read_as_it_was_meant(form: WireFormat) -> None:
     seen = form.read(BODIES[form.name](ENDPOINT, CONVERSATION))
     assert [(m.role, m.content, m.call_id) for m in seen.messages] == [
@@ -43,7 +56,7 @@ def test_a_conversation_is_read_as_it_was_meant(form: WireFormat) -> None:
     assert seen.tools == CONVERSATION.tools
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [CHAT, RESPONSES, MESSAGES], ids=lambda form: form.name)
 @given(message=replies)
 def test_a_reply_is_read_as_it_was_written(form: WireFormat, message: Message) -> None:
     request = Request((user("x"),), (CALL_API,))
@@ -87,7 +100,14 @@ def test_streams_say_what_bodies_say(message: Message) -> None:
 
 @pytest.mark.parametrize(
     ("path", "form"),
-    [("/v1/chat/completions", CHAT), ("/responses", RESPONSES), ("/v1/messages/", MESSAGES), ("/v1/nothing", None)],
+    [
+        ("/v1/chat/completions", CHAT),
+        ("/responses", RESPONSES),
+        ("/v1/messages/", MESSAGES),
+        ("/v1beta/models/m:generateContent", CONTENTS),
+        ("/key/v1beta/models/m:streamGenerateContent", STREAMED_CONTENTS),
+        ("/v1/nothing", None),
+    ],
 )
 def test_formats_are_told_by_their_path(path: str, form: WireFormat | None) -> None:
     assert format_of(path) is form
@@ -106,6 +126,44 @@ def test_results_reminders_and_pictures_in_one_turn_of_anthropics() -> None:
         Message("tool", "ok\n[image]", (), "t1"),
         user("Remember.\nTwice."),
     )
+
+
+@given(message=replies)
+def test_a_reply_of_geminis_is_read_back_from_the_next_request(message: Message) -> None:
+    (event,) = events(STREAMED_CONTENTS, message)
+    results = [
+        {"functionResponse": {"id": call.id, "name": call.name, "response": {"output": f"result of {call.id}"}}}
+        for call in message.calls
+    ]
+    turns = [
+        {"role": "user", "parts": [{"text": "Look."}, {"text": "Now."}]},
+        event["candidates"][0]["content"],
+        {"role": "user", "parts": [*results, {"text": "Go on."}]},
+    ]
+    body = {"systemInstruction": {"parts": [{"text": "You are one."}]}, "contents": turns}
+    system, asked, said, *after = CONTENTS.read(body).messages
+    assert (system.content, asked) == ("You are one.", user("Look.\nNow."))
+    assert (said.content, [(c.id, c.parsed()) for c in said.calls]) == (
+        message.content,
+        [(c.id, c.parsed()) for c in message.calls],
+    )
+    told = [Message("tool", f"result of {call.id}", (), call.id) for call in message.calls]
+    assert after == [*told, user("Go on.")]
+
+
+def test_calls_of_gemini_without_ids_get_their_results() -> None:
+    made = [{"functionCall": {"name": "look", "args": {"at": n}}} for n in (1, 2)]
+    results = [{"functionResponse": {"name": "look", "response": {"output": f"saw {n}", "n": n}}} for n in (1, 2)]
+    thought = {"text": "hm", "thought": True}
+    turns = [{"role": "user", "parts": [{"text": "Look."}]}, {"role": "model", "parts": [thought, *made]}]
+    declared = {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}
+    read = CONTENTS.read({"contents": [*turns, {"role": "user", "parts": results}], "tools": [declared]})
+    _, said, *told = read.messages
+    assert said.content == ""
+    assert [message.call_id for message in told] == [call.id for call in said.calls]
+    assert len({call.id for call in said.calls}) == 2
+    assert json.loads(told[1].content) == {"output": "saw 2", "n": 2}
+    assert [tool.name for tool in read.tools] == ["look"]
 
 
 def request(*messages: Message, tools: bool = True) -> Request:

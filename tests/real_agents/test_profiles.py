@@ -17,6 +17,7 @@ PROGRAMS = {
     "mini-swe-agent": "mini/bin/mini",
     "codex": "npm/node_modules/.bin/codex",
     "claude-code": "npm/node_modules/.bin/claude",
+    "gemini-cli": "npm/node_modules/.bin/gemini",
     "pi": "npm/node_modules/.bin/pi",
     "deepagents": "deepagents/bin/python",
     "opencode": "npm/node_modules/.bin/opencode",

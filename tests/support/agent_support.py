@@ -80,7 +80,8 @@ class Clerk:
 
 def _shell_call(tools: Sequence[ToolSpec], command: str) -> tuple[str, str]:
     """The name and arguments of a call to whatever the agent calls its shell."""
-    tool = next(tool for tool in tools if tool.name.lower() in ("shell", "bash", "exec_command", "execute", "terminal"))
+    shells = ("shell", "bash", "exec_command", "execute", "terminal", "run_shell_command")
+    tool = next(tool for tool in tools if tool.name.lower() in shells)
     key = "cmd" if "cmd" in tool.parameters["properties"] else "command"
     needed = [name for name in tool.parameters.get("required", ()) if name not in (key, "command", "cmd")]
     others = {name: tool.parameters["properties"][name].get("enum", ["look"])[0] for name in needed}

@@ -153,6 +153,7 @@ NEEDS = {
     "otel": Need(_package("opentelemetry.sdk", "OpenTelemetry"), "spans", "`pip install '.[otel]'`"),
     "mlflow": Need(_package("mlflow", "MLflow"), "its tracker", "`pip install '.[mlflow]'`"),
     "wandb": Need(_package("wandb", "Weights & Biases"), "its tracker", "`pip install '.[wandb]'`"),
+    "harbor": Need(_package("harbor", "Harbor"), "its trials", "see docs/exchange.md"),
     "pyarrow": Need(_package("pyarrow", "pyarrow"), "datasets", "`pip install '.[dataset]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),

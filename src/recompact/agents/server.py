@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
 """What agents are told a call has used: so little that none that goes by it compacts its history on its own."""
+_COUNTS = ("/count_tokens", ":countTokens")  # the ends of paths at which a count of tokens is asked for
 _HOW = "send OPENAI_API_KEY or ANTHROPIC_API_KEY as the agent got it, or use OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
 
 
@@ -38,7 +39,6 @@ class _Kind:
     nothing: bytes
 
 
-_STREAM = _Kind("text/event-stream", b": wait\n\n")
 _JSON = _Kind("application/json", b"\n")  # white space before a value is JSON
 
 
@@ -67,8 +67,10 @@ class Gateway:
         misuse: Callable[[str], None],
         refuse: Callable[[str], None] = lambda reason: None,
         key: str = "",
+        hosts: tuple[str, ...] = (),
     ) -> None:
         self._arrive, self._misuse, self._refuse, self._key = arrive, misuse, refuse, key
+        self._hosts = hosts  # by which it may be reached besides loopback
         self._runner: web.AppRunner | None = None
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._closing = asyncio.Event()
@@ -103,19 +105,22 @@ class Gateway:
             return ""
         assert http.transport is not None
         port = http.transport.get_extra_info("sockname")[1]
-        return foreign_origin(http.headers, port) or ("" if self._is_keyed(http) else "it has no key, or a wrong one")
+        return foreign_origin(http.headers, port, self._hosts) or (
+            "" if self._is_keyed(http) else "it has no key, or a wrong one"
+        )
 
     def _is_keyed(self, http: web.Request) -> bool:
         """Whether a request has the key, wherever a wire format or our address puts it."""
         bearer = http.headers.get("Authorization", "").removeprefix("Bearer ")
-        return is_among(self._key, (bearer, http.headers.get("x-api-key", ""), http.path.split("/")[1]))
+        own = (http.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key"))
+        return is_among(self._key, (bearer, *own, http.path.split("/")[1]))
 
     async def _answer(self, http: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         form = format_of(http.path) if http.method == "POST" else None
         if form is None:
-            if http.method == "POST" and not http.path.endswith("/count_tokens"):
+            if http.method == "POST" and not http.path.endswith(_COUNTS):
                 self._refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
@@ -129,9 +134,10 @@ class Gateway:
             return _refusal(400, "the request is not understood")
         exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
         exchange = self._arrive(exchange)
-        if body.get("stream"):
+        if form.streams or body.get("stream"):
+            kind = _Kind("text/event-stream", form.waiting)
             return await self._kept_alive(
-                http, exchange, _STREAM, lambda: b"".join(form.stream(_write_reply(form, exchange), body))
+                http, exchange, kind, lambda: b"".join(form.stream(_write_reply(form, exchange), body))
             )
         if await self._wait_for_answer(exchange, ALIVE):
             return web.json_response(_write_reply(form, exchange))
@@ -181,8 +187,8 @@ def _other(method: str, path: str) -> web.Response:
     """What else harnesses ask: the list of models, a count of tokens, whether anybody is there."""
     from aiohttp import web
 
-    if path.endswith("/count_tokens"):
-        return web.json_response({"input_tokens": USAGE.input})
+    if path.endswith(_COUNTS):
+        return web.json_response({"input_tokens": USAGE.input, "totalTokens": USAGE.input})
     if method == "GET" and path.rstrip("/").endswith("/models"):
         entry = {"id": MODEL, "object": "model", "type": "model", "created": 0, "owned_by": "recompact"}
         return web.json_response({"object": "list", "data": [entry], "has_more": False})

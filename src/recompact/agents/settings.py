@@ -95,7 +95,8 @@ def server_variables(places: Places) -> dict[str, str]:
         "OPENAI_API_KEY": places.key,
         "ANTHROPIC_BASE_URL": places.base,
         "ANTHROPIC_API_KEY": places.key,
-        "GOOGLE_GEMINI_BASE_URL": places.base,  # whose format is refused here: better than asked for elsewhere
+        "GOOGLE_GEMINI_BASE_URL": places.base,
+        "GEMINI_API_KEY": places.key,
         "NO_PROXY": "127.0.0.1,localhost",
     }
 

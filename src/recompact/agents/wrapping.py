@@ -10,7 +10,7 @@ from typing import Any
 
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.process import AgentDirectories
-from recompact.agents.running import AgentCallbacks, Command, ServedAgent
+from recompact.agents.running import AgentCallbacks, Command, Launch, ServedAgent
 from recompact.agents.server import Exchange
 from recompact.agents.settings import AgentSettings
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
@@ -67,14 +67,14 @@ class WrappedAgent:
 
     settings: AgentSettings
     task: Task
-    hearing: Hearing
+    launch: Launch
     name: str = field(default="wrap", init=False)
 
     async def tasks(self, split: str) -> Sequence[Task]:
         return [self.task]
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
-        return AgentEpisode(self.settings, task, WorkInPlace(), ask, self.hearing)
+        return AgentEpisode(self.settings, task, WorkInPlace(), ask, self.launch)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None

@@ -10,10 +10,10 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 
-def foreign_origin(headers: Mapping[str, str], port: int) -> str:
+def foreign_origin(headers: Mapping[str, str], port: int, hosts: Iterable[str] = ()) -> str:
     """Why a request to this port of loopback may not be answered, or nothing: it was sent to another name, which may
     have been pointed here, or by a page that is not ours."""
-    own = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    own = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", *hosts)}
     if headers.get("Host", "") not in own:
         return "it is for another host"
     origin = headers.get("Origin")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recompact.agents.wire.anthropic import messages_stream, read_messages, write_messages
+from recompact.agents.wire.gemini import contents_stream, read_contents, write_contents
 from recompact.agents.wire.openai import (
     chat_stream,
     read_chat,
@@ -31,6 +32,8 @@ class WireFormat:
     read: Callable[[Body], Request]
     write: Callable[[str, Request, Reply], dict[str, Any]]
     stream: Callable[[Body, Body], Iterator[bytes]]  # what was written, and the body that asked for it
+    streams: bool = False  # always; else where the body asks for it
+    waiting: bytes = b": wait\n\n"  # what may stand in a stream before the first event, again and again
 
 
 CHAT = WireFormat("chat", "/chat/completions", read_chat, write_chat, chat_stream)
@@ -40,7 +43,12 @@ RESPONSES = WireFormat(
 MESSAGES = WireFormat(
     "messages", "/messages", read_messages, write_messages, lambda answer, body: messages_stream(answer)
 )
-FORMATS = (CHAT, RESPONSES, MESSAGES)
+CONTENTS = WireFormat(
+    "contents", ":generateContent", read_contents, write_contents, lambda answer, body: contents_stream(answer)
+)
+# Google's own client takes a comment for a broken event, and skips white space.
+STREAMED_CONTENTS = replace(CONTENTS, path=":streamGenerateContent", streams=True, waiting=b"\n")
+FORMATS = (CHAT, RESPONSES, MESSAGES, CONTENTS, STREAMED_CONTENTS)
 
 
 def format_of(path: str) -> WireFormat | None:
