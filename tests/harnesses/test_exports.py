@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import tomllib
@@ -113,6 +114,7 @@ def rendered(template: str) -> str:
 
 
 # How the text that the summarizer gets is read off an export; the conversation is HISTORY where it has a place in it.
+SKILLS = ("claude-code-skill", "codex-skill")
 SENT: dict[str, Callable[[Export], str]] = {
     "codex": lambda export: str(tomllib.loads(export.files[0].text)["compact_prompt"]),
     "langchain": of_python("SUMMARY_PROMPT", {"messages": "HISTORY"}),
@@ -124,6 +126,7 @@ SENT: dict[str, Callable[[Export], str]] = {
     "strands": of_python("SYSTEM_PROMPT", None),
     "letta": lambda export: str(json.loads(export.files[0].text)["compaction_settings"]["prompt"]),
     "goose": lambda export: rendered(export.files[0].text),
+    **dict.fromkeys(SKILLS, lambda export: export.files[-1].text.partition("\n")[2]),
     "anthropic": lambda export: str(json.loads(export.files[0].text)["context_management"]["edits"][0]["instructions"]),
 }
 PLUGINS = ("claude-code", "opencode", "openclaw", "hermes", "pi")
@@ -147,7 +150,7 @@ def test_one_prompt_arrives_as_it_was_written(name: str, template: Template) -> 
     export = load_harness(name).export(template, 512)
     sent = SENT[name](export)
     newlines = (lambda text: text.replace("\r\n", "\n").replace("\r", "\n")) if name == "goose" else str
-    where = "above" if name in ("codex", "inspect", "anthropic") else "HISTORY" if name in PLACED else "below"
+    where = "above" if name in ("codex", "inspect", "anthropic", *SKILLS) else "HISTORY" if name in PLACED else "below"
     with_system = name != "pydantic-ai"
     earlier = __import__(load_harness(name).export.__module__, fromlist=["EARLIER"]).EARLIER
     plain = one_prompt(template, 512, earlier=earlier, conversation=where, with_system=with_system)
@@ -178,6 +181,16 @@ def test_plugins_are_modules_that_hold_the_texts(name: str, tmp_path: Path) -> N
     where: Any = {"opencode": "below", "claude-code": "above"}.get(name)
     prompts = both_prompts(template, 512, where)
     assert values == [prompts.system, prompts.first, prompts.update]
+
+
+@pytest.mark.parametrize("name", SKILLS)
+def test_a_skill_says_when_it_is_for(name: str) -> None:
+    for file in load_harness(name).export(default_template(), 512).files:
+        assert file.place.endswith(f"/skills/{file.name}")
+        if file.name.endswith("SKILL.md"):
+            _, head, _ = file.text.split("---\n", 2)
+            about = dict(re.findall(r"(?ms)^(\w+): (.*?)\n(?=\w+: |\Z)", head))
+            assert (about["name"], len(about["description"]) < 1024) == (file.name.split("/")[0], True)
 
 
 def test_hermes_holds_the_texts() -> None:

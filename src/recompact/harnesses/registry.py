@@ -51,6 +51,8 @@ HARNESSES = Registry(
         "letta": "recompact.harnesses.letta:HARNESS",
         "goose": "recompact.harnesses.goose:HARNESS",
         "anthropic": "recompact.harnesses.anthropic:HARNESS",
+        "claude-code-skill": "recompact.harnesses.skills:CLAUDE_CODE",
+        "codex-skill": "recompact.harnesses.skills:CODEX",
     },
 )
 
