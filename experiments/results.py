@@ -36,6 +36,7 @@ from recompact.values.candidate import Clause
 from recompact.values.tables import Cell, Number, Table, columns, markdown
 from recompact.values.template import Template, resolve
 from recompact.values.texts import markdown_text, quantity
+from replies import replies_file
 
 _LOST: Mapping[str, str] = {"success": "success lost", "steps": "steps added"}
 REASON = 200  # characters of the reason why a draft was refused
@@ -89,7 +90,8 @@ def _head(experiment: Experiment) -> Iterator[str]:
             tasks = len(common(chosen).tasks) if len(chosen) == len(names) else 0
             yield f"- In all {len(names)} {group}arms: {tasks} of {len(experiment.plan.tasks)} tasks."
     if evaluated < planned or adapted < len(experiment.plan.methods):
-        yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
+        resume = " --resume" if replies_file(experiment).is_file() else ""
+        yield f"- To go on: `python experiments/run.py {experiment.arguments}{resume}`."
 
 
 def _trial(experiment: Experiment) -> tuple[str, bool]:
