@@ -254,6 +254,14 @@ PLAIN = Statement(
             "Of 1 retained boundary with fresh pairs, 0 reach a threshold by those alone; the effects shown for it"
             " are of the fresh pairs.",
         ),
+        (
+            {"retained": 3, "confirmed": 1, "confirmable": 2},
+            "The effects shown for 1 retained boundary rest on the draws that retained it: they tend to be too large",
+        ),
+        (
+            {"retained": 2},
+            "The effects shown for 2 retained boundaries rest on the draws that retained them: they tend to be too",
+        ),
         ({"copies": 1}, "At 1 boundary the draws of an arm are copies of each other (temperature 0): they count as"),
         ({"copies": 2}, "At 2 boundaries the draws of an arm are copies of each other (temperature 0): they count as"),
         ({"left_out": 1}, "1 boundary was left out: no verdict is possible there."),

@@ -157,6 +157,9 @@ async def test_a_boundary_whose_replay_differs_is_left_out_with_its_reason(tmp_p
             assert len(left_out) == sum(row.task == "book-001" for row in boundary_rows(store))
             assert all("action 1 (look)" in reason for reason in left_out.values())
             assert all(v.effect is None for v in verified.verdicts if v.id in left_out)
+            broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
+            assert broken
+            assert not any(row.success for row in broken)
             assert outcomes_in(store).left_out == verified.left_out
             digests.add(digest(store))
             found = read_verdicts(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,12 @@ def test_clearing_goes_by_uses_and_spares_excluded_tools() -> None:
     options = {"keep": 2, "exclude_tools": ["memory"]}
     assert replaced_turns(context, compress("clear_tool_results", context, 1, options)) == (1, 2, 3)
     assert compress("clear_tool_results", context, 1, {"clear_at_least": 100_000}) == context
+    assert compress("clear_tool_results", context, 1, {"keep": 7}) == context  # more than there are
+
+
+def test_a_turn_that_is_equal_was_not_replaced() -> None:
+    context = history(10, 20, 30)
+    assert replaced_turns(context, replace(context, turns=tuple(replace(each) for each in context.turns))) == ()
 
 
 def test_what_follows_is_asked_only_where_masking_leaves_no_room() -> None:

@@ -170,6 +170,7 @@ def test_a_figure_stands_in_the_unit_of_its_metric(key: str, figure: float) -> N
         ("steps", "Steps", "steps", "less", 1),
         ("peak", "Peak", "thousand tokens", "less", 2),
         ("compactions", "Compactions", "compactions", "less", 2),
+        ("violations", "Violations", "violations", "less", 2),
         ("tokens", "Tokens", "thousand tokens", "less", 1),
         ("tokens.agent", "Tokens, agent", "thousand tokens", "less", 1),
         ("cached", "cached", "thousand tokens", "more", 1),

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up_runs import begin, collect
+from report_support import adapted_template
 from sentences import numbers_in
 
 from recompact.attribution.posterior import Thresholds
-from recompact.evaluation.replay import Condition, Replay, ReplayDraw
+from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
+from recompact.engine.store.store import Store
+from recompact.evaluation.replay import Condition, Replay, ReplayDraw, cited_boundaries
 from recompact.evaluation.replay_tables import condition_table, fact_table, tally
 from recompact.evaluation.summary import SIMULATED
+from recompact.values.candidate import Candidate, Clause, Selection
 from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number
+from recompact.values.template import default_template
 
 EFFECT = Effect(Estimate(1.0, 0.5, 1.0), Estimate(-2.0, -5.0, 1.0), 3, 3, 0.9, 0.8, "error")
 
@@ -119,3 +126,19 @@ def test_a_condition_as_json_tells_what_is_kept_but_not_of_pre() -> None:
     assert found["needed"] == ["k1", "k2"]
     assert [each["name"] for each in found["conditions"]] == ["PRE", "POST"]
     assert (found["verdicts"], found["left_out"]) == ([], {})
+
+
+def test_cited_are_the_compactions_that_the_clauses_of_winners_answer(tmp_path: Path) -> None:
+    clauses = (Clause("Keep it.", "Goal", ("a#1", "gone#1")), Clause("Keep that.", "Goal", ("b#1", "a#1")))
+    candidate = Candidate("c1", adapted_template(), clauses=clauses)
+    with Store.open(tmp_path / "run.db") as store:
+        begin(store)
+        for task in "abc":
+            collect(store, task)
+        for method, winner in (("causes", "c1"), ("pair", "c1"), ("facts", "original")):
+            selection = Selection((), winner, ())
+            write_adaptation(
+                store, AdaptationRecord(method, "compaction", default_template().hash, (candidate,), selection)
+            )
+        both = ("causes", "pair")
+        assert cited_boundaries(store) == {BoundaryId("collect/a", 1): both, BoundaryId("collect/b", 1): both}

@@ -48,5 +48,14 @@ def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str])
     assert tokens.value == pytest.approx(3 + len(selecting))
 
 
+def test_the_papers_cost_is_of_training_tasks(tmp_path: Path) -> None:
+    with Store.open(make_verified(tmp_path / "adapt-history.db")) as store:
+        write_adaptation(store, record("pair", REVISED))
+    notes = cost_table(Setting(Config(suite=SuiteConfig(use="pocket")), tmp_path, scopes=("history",))).notes
+    assert [("training" in note, "test tasks" in note) for note in notes if note.startswith("paper: ")] == [
+        (True, False)
+    ]
+
+
 def record(method: str, template: Template) -> AdaptationRecord:
     return AdaptationRecord(method, "compaction", ORIGINAL.hash, (Candidate("c", template),), None)
