@@ -8,7 +8,7 @@ from recompact.adaptation.missing_facts import answers_kind
 from recompact.adaptation.pair import findings_by_boundary
 from recompact.adaptation.result import clause_lines
 from recompact.adaptation.revision import Diagnosis, Finding
-from recompact.simulation.judgement import _NAMES, _OBJECTS
+from recompact.simulation.judgement import _WORDINGS
 from recompact.values.candidate import Clause, Reason
 from recompact.values.outcome import BoundaryId
 
@@ -42,6 +42,7 @@ def test_all_findings_of_its_kind_are_printed() -> None:
 @pytest.mark.parametrize("kind", ["token", "signature", "page", "predicate", "error"])
 def test_kinds_are_recognised_in_other_words(kind: str) -> None:
     """Whatever wording an optimizer chooses for a kind, its clause answers that kind."""
-    for name in _NAMES[kind]:  # type: ignore[index]
-        for words in _OBJECTS[kind][0]:  # type: ignore[index]
+    wordings = _WORDINGS["kinds"][kind]
+    for name in wordings["names"]:
+        for words in wordings["demanded"]:
             assert answers_kind(f"Keep {words}.", name), (name, words)

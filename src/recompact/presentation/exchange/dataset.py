@@ -6,11 +6,13 @@ Everything that looks like a secret is masked, always: a dataset is made to be g
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,56 +33,11 @@ DATASET = "dataset"
 BATCH = 200  # rows that are written together
 
 Columns = Mapping[str, tuple[str, str]]  # name -> (type, what it holds)
-_EFFECT = {
-    "H": "success lost: mean reward of PRE draws minus that of POST draws",
-    "B": "steps added: mean steps of POST draws minus those of PRE draws",
-}
 TABLES: Mapping[str, Columns] = {
-    "boundaries": {
-        "boundary": ("string", "the task and the number of the compaction in its trajectory"),
-        "task": ("string", "the task"),
-        "phase": ("string", "collect, or the phase of another trajectory"),
-        "index": ("int64", "the number of the compaction, from 1"),
-        "step": ("int64", "steps taken before it"),
-        "agent_model": ("string", "the model that acted"),
-        "compressor_model": ("string", "the model that wrote the summary; empty where none did"),
-        "template": ("string", "the hash of the compaction prompt: see the table templates; empty if it is not there"),
-        "tools": ("string", "JSON: the tools that the agent had"),
-        "pre": ("string", "JSON: the messages before the compaction (PRE)"),
-        "post": ("string", "JSON: the messages after it (POST)"),
-        "summary": ("string", "what was written in place of the history"),
-        "prompt": ("string", "JSON: the messages that the compressor was asked with, in its last call"),
-        "tokens_before": ("int64", "tokens of the compressible part of PRE"),
-        "tokens_after": ("int64", "the same of POST"),
-        "verdict": ("string", "harmful, suspected, harmless, helped or open; empty where nothing was verified"),
-        "reason": ("string", "why"),
-        **{
-            f"{name}{end}": ("double", f"{text}{meaning}")
-            for name, text in _EFFECT.items()
-            for end, meaning in (("", ""), ("_low", ": lower end of its 95 % interval"), ("_high", ": upper end"))
-        },
-        "p_harmful": ("double", "posterior probability that H or B reaches the run's threshold"),
-        "pre_draws": ("int64", "continuations from PRE that the verdict rests on"),
-        "post_draws": ("int64", "the same from POST"),
-        "trajectory_success": ("bool", "whether the trajectory that compacted here succeeded in the end"),
-    },
-    "draws": {
-        "boundary": ("string", "the boundary that was continued"),
-        "arm": ("string", "PRE: without the compaction, POST: with it"),
-        "draw": ("int64", "the number of the draw, from 1"),
-        "success": ("bool", "whether the task was done"),
-        "value": ("double", "the reward"),
-        "steps": ("int64", "steps of the continuation alone"),
-        "ending": ("string", "how it ended"),
-        "messages": ("string", "JSON: what the agent did and saw after the boundary"),
-        "input_tokens": ("int64", "as the provider counted"),
-        "output_tokens": ("int64", "as the provider counted"),
-    },
-    "templates": {
-        "template": ("string", "the hash"),
-        "part": ("string", "system, first, update or frame"),
-        "text": ("string", "the text of that part"),
-    },
+    table: {name: (kind, text) for name, (kind, text) in columns.items()}
+    for table, columns in tomllib.loads(
+        files("recompact.presentation.exchange").joinpath("dataset.toml").read_text(encoding="utf-8")
+    ).items()
 }
 
 

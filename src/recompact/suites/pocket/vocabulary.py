@@ -2,107 +2,20 @@
 
 from __future__ import annotations
 
-FIRST_NAMES = [
-    "Ada",
-    "Bruno",
-    "Celia",
-    "Dmitri",
-    "Edda",
-    "Farid",
-    "Greta",
-    "Hamid",
-    "Ingrid",
-    "Jonas",
-    "Kalea",
-    "Lorenz",
-    "Mirela",
-    "Niko",
-    "Odile",
-    "Pavel",
-    "Quentin",
-    "Rosa",
-    "Stellan",
-    "Tamsin",
-    "Umberto",
-    "Vesna",
-    "Wanda",
-    "Xenia",
-    "Yorick",
-    "Zelda",
-    "Anouk",
-    "Basil",
-    "Carmen",
-    "Dario",
-    "Elin",
-    "Felix",
-    "Gwen",
-    "Hugo",
-    "Ilse",
-    "Jasper",
-]
-LAST_NAMES = [
-    "Quist",
-    "Varga",
-    "Moreau",
-    "Okafor",
-    "Lindgren",
-    "Brandt",
-    "Castell",
-    "Dorn",
-    "Eriksen",
-    "Fonseca",
-    "Galloway",
-    "Hartig",
-    "Ivanov",
-    "Jansen",
-    "Kessler",
-    "Lowell",
-    "Marchetti",
-    "Nakano",
-    "Orlov",
-    "Petrescu",
-    "Reyes",
-    "Sandoval",
-    "Tanaka",
-    "Ulrich",
-    "Voss",
-    "Weller",
-    "Yilmaz",
-    "Zeller",
-    "Abara",
-    "Benoit",
-]
+import tomllib
+from importlib.resources import files
+
+_WORDS: dict[str, list[str]] = tomllib.loads(
+    files("recompact.suites.pocket").joinpath("vocabulary.toml").read_text(encoding="utf-8")
+)
+
+FIRST_NAMES = _WORDS["first_names"]
+LAST_NAMES = _WORDS["last_names"]
 STRANGERS = ("Marigold Books", "Harbor Cycles", "Piet the Baker", "Lantern Theatre")
 CITIES = ("Lisbon", "Oslo", "Ghent", "Turin", "Graz", "Porto", "Aarhus", "Brno")
 
-PAYMENT_NOTES = (
-    "lunch",
-    "coffee",
-    "taxi",
-    "groceries",
-    "cinema",
-    "birthday gift",
-    "parking",
-    "museum",
-    "pizza",
-    "train tickets",
-    "bakery",
-    "board game",
-    "plants",
-    "swimming",
-)
-REQUEST_NOTES = (
-    "concert tickets",
-    "team dinner",
-    "bike repair",
-    "paint",
-    "ski pass",
-    "book club",
-    "barbecue",
-    "moving van",
-    "picnic",
-    "escape room",
-)
+PAYMENT_NOTES = tuple(_WORDS["payment_notes"])
+REQUEST_NOTES = tuple(_WORDS["request_notes"])
 WEEKLY_EVENTS = ("Physiotherapy", "Choir practice", "Spanish class", "Climbing", "Pottery course")
 PARTIES = ("Garden dinner", "Bowling night", "Boat trip", "Farewell brunch", "Karaoke evening", "Wine tasting")
 MEETINGS = ("Budget review", "Harbor festival", "Library board", "Kitchen committee", "Website relaunch")
@@ -110,28 +23,8 @@ PLACES = ("Mill Street 4", "Hall B", "Studio 2", "Old Harbor", "Room 12", "River
 TRIPS = ("Tatra hike", "Sailing week", "Vienna weekend", "Ski cabin", "Canoe tour", "Lake house")
 PROJECTS = ("Harborlight", "Bluebird", "Stonebridge", "Juniper", "Northgate")
 CLUBS = ("Rowing club", "Chess club", "Garden club", "Film club", "Running club")
-INVITED_TO = (
-    "Housewarming",
-    "Poetry reading",
-    "Street party",
-    "Quiz night",
-    "Open studio",
-    "Rooftop concert",
-    "Cooking evening",
-    "Photo walk",
-    "Garden opening",
-    "Chess evening",
-)
-AGENDA_POINTS = (
-    "welcome, and who takes the notes this time",
-    "figures of the last quarter, with time for questions",
-    "schedule until the end of the season",
-    "volunteers for the evening shifts in August",
-    "costs of the new tables, and who pays in advance",
-    "what we learned from the spring meeting",
-    "letters that still have to be answered",
-    "date and place of the next meeting",
-)
+INVITED_TO = tuple(_WORDS["invited_to"])
+AGENDA_POINTS = tuple(_WORDS["agenda_points"])
 UTILITIES = ("internet", "electricity", "water", "heating")
 PROVIDERS = ("Northlink", "Brightwire", "Clearwell", "Warmhaus")
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,43 +59,6 @@ FINE = 6.5  # points: the smallest text
 WIDE = 7.2  # inches: two columns of a paper
 NAME = 26  # characters of a name in a legend
 
-RC: Any = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so a figure is the same on every machine
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 7.0,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "legend.fontsize": 7.5,
-    "text.color": INK,
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "text.usetex": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.facecolor": "none",
-    "figure.facecolor": "white",
-    "savefig.facecolor": "auto",
-    "axes.linewidth": 0.7,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 3.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 5.0,
-    "legend.frameon": False,
-    "figure.constrained_layout.h_pad": 0.06,
-    "figure.constrained_layout.w_pad": 0.06,
-    "svg.fonttype": "none",  # texts stay texts: small, searchable, in the font of the page
-}
-
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
@@ -102,7 +66,8 @@ def drawing_style() -> Iterator[None]:
     require_matplotlib()
     import matplotlib
 
-    with matplotlib.rc_context(RC), warnings.catch_warnings():
+    style = files("recompact.presentation.report.figures").joinpath("figures.mplstyle")
+    with as_file(style) as path, matplotlib.rc_context(fname=path), warnings.catch_warnings():
         # A name in a script that the font lacks gives boxes in a PNG; a browser has other fonts for the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
