@@ -14,7 +14,7 @@ from method_support import method_inputs
 from sentences import numbers_in
 
 from recompact.adaptation import adapt as adapting, pair
-from recompact.adaptation.adapt import STAGES, adapt, verifying
+from recompact.adaptation.adapt import STAGES, adapt, with_verification
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.method import Method
 from recompact.adaptation.pair import (
@@ -220,7 +220,7 @@ def adapted(
 
     monkeypatch.setattr(adapting, "collect", collect)
     monkeypatch.setattr(adapting, "verify", verify)
-    monkeypatch.setattr(adapting, "verifying", lambda study, allocation: allocation)
+    monkeypatch.setattr(adapting, "with_verification", lambda study, allocation: allocation)
     monkeypatch.setattr(adapting, "check_allocation", lambda study: None)
     monkeypatch.setattr(adapting, "inputs_of", inputs_of)
     monkeypatch.setattr(adapting, "choose", choose)
@@ -286,7 +286,7 @@ def test_boundaries_are_verified_as_they_were_unless_told_otherwise(monkeypatch:
         store = SimpleNamespace(metadata=SimpleNamespace(verified=verified))
         nothing = cast(Any, None)
         study = Study(config, nothing, {}, nothing, TEMPLATE, cast(Any, store), nothing, len, nothing)
-        return verifying(study, allocation).config.verify
+        return with_verification(study, allocation).config.verify
 
     assert settings(None) == config.verify
     assert settings({}) == earlier

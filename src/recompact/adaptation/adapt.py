@@ -123,10 +123,10 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
     proposal, selection = Proposal(()), None
     effects = "verify" in stages and method.needs_effects
     if effects:
-        check_allocation(verifying(study, allocation))  # a mistake in it must not cost step 1
+        check_allocation(with_verification(study, allocation))  # a mistake in it must not cost step 1
     await collect(study)  # step 1
     if effects:
-        await verify(verifying(study, allocation))  # step 2
+        await verify(with_verification(study, allocation))  # step 2
     if "revise" in stages:
         proposal = Proposal.of(await method.propose(await inputs_of(study)))  # step 3
         write_adaptation(study.store, _record(study, method, proposal, None))  # a stop in step 4 loses nothing
@@ -141,7 +141,7 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
     )
 
 
-def verifying(study: Study, allocation: str | None = None) -> Study:
+def with_verification(study: Study, allocation: str | None = None) -> Study:
     """The study with the settings that its boundaries are verified by: those of the run's own verification, if it has
     one, so that what was paid for is never overridden by a default."""
     config = study.config

@@ -12,7 +12,7 @@ from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.values.call_effects import PHASES, Phase, phase_of
 from recompact.values.stats import Estimate, bootstrap_ratios
-from recompact.values.tables import Number, Table, columns
+from recompact.values.tables import Table, columns, estimated
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,14 @@ def _effects(phase: Phase, verdicts: Sequence[Verdict], units: Sequence[str]) ->
 
 def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
     rows = tuple(
-        (each.phase, each.boundaries, each.examined, each.retained, _mean(each.hazard, 2), _mean(each.burden, 1))
+        (
+            each.phase,
+            each.boundaries,
+            each.examined,
+            each.retained,
+            estimated(each.hazard, 2),
+            estimated(each.burden, 1),
+        )
         for each in phases
     )
     heads = columns(
@@ -61,7 +68,3 @@ def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
     notes = ("H and B: means over compactions with draws in both arms; 95 % intervals resample trajectories.",)
     simulation = ("Simulated models.",) if simulated else ()
     return Table("Effects by phase", heads, rows, (*notes, *simulation))
-
-
-def _mean(estimate: Estimate | None, digits: int) -> Number | None:
-    return None if estimate is None else Number(estimate.value, digits, interval=(estimate.low, estimate.high))

@@ -91,12 +91,12 @@ def command(
     beside = bool(control or confirm or resample)
     if dry_run:
         with Store.read(path) as store:
-            config = _verifying(store, config, chosen, beside)
+            config = _verify_config(store, config, chosen, beside)
             print_forecast(forecast_verification(config, store), config, path, "json" if as_json else "terminal")
         return
     again = this_command()
     with open_run(path) as store:
-        config = _verifying(store, config, chosen, beside)
+        config = _verify_config(store, config, chosen, beside)
         with ending_early(path, again):
             if retry:
                 retry_left_out(store)
@@ -135,7 +135,7 @@ def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]
         return path, config_of(store)
 
 
-def _verifying(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
+def _verify_config(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
     """The config with the settings that apply. Draws `beside` a verification go by those of the run's own, if it has
     one, so that asking for them does not change what was verified."""
     if allocation:

@@ -9,33 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.adaptation.adapt import adapt
 from recompact.adaptation.registry import method_in
-from recompact.adaptation.result import write_result
-from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.store.runs import open_run, run_path
-from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.metrics import metric, per_task, reliability
 from recompact.evaluation.paired import enough_tasks
-from recompact.evaluation.reproduction.experiments import Watch
+from recompact.evaluation.reproduction.experiments import Watch, adapt_into
 from recompact.evaluation.summary import Evaluation, interval, number, references
 from recompact.values.stats import Estimate, bootstrap_crossed
 from recompact.values.tables import Row, Table, columns
 
 FEWEST = 3  # adaptations; with two, the interval covers too seldom where they differ (benchmarks/interval_coverage.py)
 _NUMBERED = re.compile(r"(.+)\.(\d+)")
-
-
-class UnusableAdaptation(RecompactError):
-    """An adaptation came to nothing, so there is no template to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +53,7 @@ def plan_adaptations(config: Config, stem: str, directory: Path, number: int) ->
 async def play_adaptation(plan: PlannedAdaptation, watch: Watch) -> None:
     """Adapt, and write the template; what the run already has is reused."""
     with open_run(plan.run) as store:
-        async with open_study(plan.config, store) as study:
-            with watch(study, plan.name) as shown:
-                adaptation = await adapt(shown)
-            if adaptation.unusable:
-                raise UnusableAdaptation(
-                    f"{plan.run}: no answer of the optimizer was usable ({adaptation.statement}); the same command"
-                    " asks it again"
-                )
-            write_result(study, adaptation, plan.template, datetime.now(UTC).date().isoformat())
+        await adapt_into(plan.config, store, plan.template, plan.name, watch)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from recompact.evaluation.summary import SIMULATED
 from recompact.values.chat import canonical
 from recompact.values.progress import SILENT, Progress
 from recompact.values.stats import RESAMPLES, Estimate, bootstrap_ratios
-from recompact.values.tables import Cell, Column, Number, Table, columns
+from recompact.values.tables import Cell, Column, Table, columns, estimated
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Action, Trajectory
 
@@ -266,10 +266,8 @@ def _title(key: str) -> str:
 
 
 def _cell(key: str, ratio: Ratio | None) -> Cell:
-    if ratio is None:
-        return None
-    scale, digits = (100, 0) if key == FIRST or key.startswith((KEPT, HELD)) else (1, 1)
-    return Number(scale * ratio.value, digits, interval=(scale * ratio.low, scale * ratio.high))
+    share = key == FIRST or key.startswith((KEPT, HELD))
+    return estimated(ratio, 0, scale=100) if share else estimated(ratio, 1)
 
 
 def notes(behaviours: Behaviours) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from recompact.evaluation.replay import PRE, Condition, Replay
 from recompact.evaluation.replay_verdict import ReplayVerdict
 from recompact.evaluation.summary import SIMULATED
-from recompact.values.tables import Number, Row, Table, columns
+from recompact.values.tables import Number, Row, Table, columns, estimated
 from recompact.values.texts import cut, quantity
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
@@ -83,18 +83,13 @@ def _closed_lines(replays: Sequence[Replay]) -> list[str]:
 
 def _row(condition: Condition, needed: int) -> Row:
     draws, effect = condition.draws, condition.effect
-    hazard = burden = None
-    if effect is not None:
-        h, b = effect.hazard_estimate, effect.burden_estimate
-        hazard = Number(effect.hazard, 2, interval=(h.low, h.high), signed=True)
-        burden = Number(effect.burden, 1, interval=(b.low, b.high), signed=True)
     kept = condition.kept if needed and condition.name != PRE else None
     return (
         condition.name,
         f"{sum(draw.success for draw in draws)}/{len(draws)}",
         Number(fmean(draw.steps for draw in draws)) if draws else None,
-        hazard,
-        burden,
+        estimated(effect.hazard_estimate if effect else None, 2, signed=True),
+        estimated(effect.burden_estimate if effect else None, 1, signed=True),
         Number(fmean(draw.tokens for draw in draws), 0) if draws and condition.name != PRE else None,
         None if kept is None else f"{kept:.1f} of {needed}",
         tally(draw.ending for draw in draws),

@@ -23,7 +23,7 @@ from recompact.evaluation.paired import Comparison, Difference, Values, compare_
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
 from recompact.values.prices import PRICES, cost, same_beginning
 from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
-from recompact.values.tables import Cell, Column, Number, Table, columns
+from recompact.values.tables import Cell, Column, Number, Table, columns, estimated
 
 EVERY = (
     "none",
@@ -240,8 +240,8 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
             None if each.before is None or each.after is None else f"{each.before:,.0f} → {each.after:,.0f}",
             *(_mean(each, key) for key in ("context", "peak", "tokens")),
             Number(each.cost.value / 1000),
-            _per_compaction(each.hazard, 3),
-            _per_compaction(each.burden, 2),
+            estimated(each.hazard, 3),
+            estimated(each.burden, 2),
         )
         for each in figures
     )
@@ -261,10 +261,6 @@ def _mean(figures: StrategyFigures, key: str) -> Cell:
 
 def _delta(difference: Difference | None, tasks: int) -> Cell:
     return None if difference is None else delta(difference, tasks)
-
-
-def _per_compaction(estimate: Estimate | None, digits: int) -> Cell:
-    return None if estimate is None else Number(estimate.value, digits, interval=(estimate.low, estimate.high))
 
 
 def _pair_table(arms: Sequence[str], pairs: Sequence[Comparison]) -> Table:
@@ -353,13 +349,7 @@ def _equal_table(equal: EqualContext | None) -> list[Table]:
     if equal is None:
         return []
     rows = tuple(
-        (
-            name,
-            Number(100 * accuracy.value, 1, interval=(100 * accuracy.low, 100 * accuracy.high)),
-            Number(100 * d.value, 1, interval=(100 * d.low, 100 * d.high), signed=True)
-            if (d := equal.differences.get(name))
-            else None,
-        )
+        (name, estimated(accuracy, 1, scale=100), estimated(equal.differences.get(name), 1, scale=100, signed=True))
         for name, accuracy in equal.accuracies.items()
     )
     lines = [STAR, "Between two budgets a strategy is their mixture; intervals keep its weights."]

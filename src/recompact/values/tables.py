@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+    from recompact.values.stats import Estimate
+
 Format = Literal["terminal", "markdown", "latex", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("terminal", "markdown", "latex", "csv", "json")
 NOTHING = "-"
@@ -57,6 +59,14 @@ class Number:
             low, high = (_format_fixed(end, self.digits, self.signed) for end in self.interval)
             text += f" [{low}, {high}]{'*' * self.strong}"
         return text
+
+
+def estimated(estimate: Estimate | None, digits: int, *, scale: float = 1.0, signed: bool = False) -> Number | None:
+    """An estimate with its interval as a number of a table; None where there is none."""
+    if estimate is None:
+        return None
+    ends = (scale * estimate.low, scale * estimate.high)
+    return Number(scale * estimate.value, digits, interval=ends, signed=signed)
 
 
 Cell = str | int | Number | None

@@ -25,8 +25,7 @@ from recompact.evaluation.reproduction.arms import beside_notes, paper_notes
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
 from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
 from recompact.values.outcome import BoundaryId, Outcomes
-from recompact.values.stats import Estimate
-from recompact.values.tables import Cell, Number, Row, Table, columns
+from recompact.values.tables import Cell, Number, Row, Table, columns, estimated
 from recompact.values.texts import quantity
 
 PAID = ("agent", "compressor", "optimizer")
@@ -127,8 +126,8 @@ def allocation_table(setting: Setting) -> Table:
             ("precision", score.precision),
             ("continuations", score.continuations),
         ):
-            row += [_estimate(estimate), Number(printed[key], 2) if printed else None]
-        rows.append((*row, _estimate(score.support)))
+            row += [estimated(estimate, 2), Number(printed[key], 2) if printed else None]
+        rows.append((*row, estimated(score.support, 2)))
     keys = ("recall", "precision", "continuations")
     heads = columns(
         "allocation",
@@ -155,7 +154,7 @@ def draws_table(setting: Setting) -> Table:
     rows: list[Row] = []
     for point in points:
         ranges = [printed_range("draws", str(point.draws), key) for key in ("hazard", "burden", "jaccard")]
-        cells = (_estimate(point.hazard), _estimate(point.burden), _estimate(point.jaccard))
+        cells = tuple(estimated(each, 2) for each in (point.hazard, point.burden, point.jaccard))
         rows.append((point.draws, *(cell for pair in zip(cells, map(_range, ranges), strict=True) for cell in pair)))
     heads = columns(
         "draws",
@@ -265,10 +264,6 @@ def _selects(unit: str, own: Collection[str]) -> bool:
 def _complete(outcomes: Mapping[BoundaryId, Outcomes]) -> dict[BoundaryId, Outcomes]:
     """The boundaries that have draws in both arms; others were left out by verification."""
     return {boundary: own for boundary, own in outcomes.items() if own.pre and own.post}
-
-
-def _estimate(estimate: Estimate | None) -> Cell:
-    return None if estimate is None else Number(estimate.value, 2, interval=(estimate.low, estimate.high))
 
 
 def _range(printed: tuple[float, float] | None) -> str | None:

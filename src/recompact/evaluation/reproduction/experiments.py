@@ -21,6 +21,7 @@ from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config import Config
 from recompact.engine.store.runs import open_run
+from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.errors import RecompactError
 from recompact.evaluation.arms import NONE, PROMPTED, PROMPTING, Arm
@@ -34,8 +35,25 @@ LINGUA = "llmlingua2"
 DRAWS = 9  # of each arm in the diagnostic analyses
 
 
-class UnusableAnswers(RecompactError):
+Watch = Callable[[Study, str], AbstractContextManager[Study]]
+"""How progress is shown: takes a study and what it does, and gives the study that reports meanwhile."""
+
+
+class UnusableAdaptation(RecompactError):
     """An adaptation came to nothing, so there is no template to evaluate."""
+
+
+async def adapt_into(config: Config, store: Store, place: Path, name: str, watch: Watch) -> None:
+    """Adapt, and write the template to a directory; what the run already has is reused."""
+    async with open_study(config, store) as study:
+        with watch(study, name) as shown:
+            adaptation = await adapt(shown)
+        if adaptation.unusable:
+            raise UnusableAdaptation(
+                f"{store.path}: no answer of the optimizer was usable ({adaptation.statement}); the same command asks"
+                " it again"
+            )
+        write_result(study, adaptation, place, datetime.now(UTC).date().isoformat())
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,11 @@ class Setting:
         return self.directory / f"{method}-{scope}"
 
 
-Watch = Callable[[Study, str], AbstractContextManager[Study]]
-"""How progress is shown: takes a study and what it does, and gives the study that reports meanwhile."""
+async def _evaluate(setting: Setting, config: Config, run: str, arms: Sequence[Arm], watch: Watch) -> None:
+    with open_run(setting.path(run)) as store:
+        async with open_evaluation(config, store) as study:
+            with watch(study, run) as shown:
+                await evaluate(shown, arms, setting.runs)
 
 
 @dataclass(frozen=True)
@@ -88,16 +109,8 @@ class Adaptations:
         with open_run(setting.path(self.name)) as store:
             for method in self.methods:
                 chosen = replace(config, adapt=replace(config.adapt, method=method, options={}))
-                async with open_study(chosen, store) as study:
-                    with watch(study, f"{self.name}: {method}") as shown:
-                        adaptation = await adapt(shown)
-                    if adaptation.unusable:
-                        raise UnusableAnswers(
-                            f"{self.name}: the optimizer gave nothing that {method} could use ({adaptation.statement});"
-                            " the same command asks it again"
-                        )
-                    day = datetime.now(UTC).date().isoformat()
-                    write_result(study, adaptation, setting.template(method, self.scope), day)
+                place = setting.template(method, self.scope)
+                await adapt_into(chosen, store, place, f"{self.name}: {method}", watch)
 
 
 @dataclass(frozen=True)
@@ -117,10 +130,7 @@ class Evaluation:
 
     async def play(self, setting: Setting, watch: Watch) -> None:
         config = with_split(self.config(setting), setting.test_split, setting.test)
-        with open_run(setting.path(self.name)) as store:
-            async with open_evaluation(config, store) as study:
-                with watch(study, self.name) as shown:
-                    await evaluate(shown, self.arms(setting), setting.runs)
+        await _evaluate(setting, config, self.name, self.arms(setting), watch)
 
     def config(self, setting: Setting) -> Config:
         return setting.config if self.other is None else setting.others[self.other]
@@ -156,10 +166,7 @@ class Windows:
 
     async def play(self, setting: Setting, watch: Watch) -> None:
         config = with_split(setting.config, "train", setting.train)
-        with open_run(setting.path(self.name)) as store:
-            async with open_evaluation(config, store) as study:
-                with watch(study, self.name) as shown:
-                    await evaluate(shown, self.arms(setting), setting.runs)
+        await _evaluate(setting, config, self.name, self.arms(setting), watch)
 
     def arms(self, setting: Setting) -> tuple[Arm, ...]:
         swept = [Arm(f"{PROMPTING}@{budget}", PROMPTED, budget, self.scope) for budget in self.budgets(setting)]

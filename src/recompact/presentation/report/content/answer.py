@@ -317,7 +317,7 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
         "A boundary is the moment of a compaction. From each, the same agent went on with the context before it (PRE)"
         f" and with the context after it (POST); each such continuation is a draw. {examined} in {harm.compacted:,} of"
         f" {quantity(harm.trajectories, 'trajectory')} have draws in both arms.",
-        _meaning(harm),
+        _define_terms(harm),
     ]
     if harm.channels:
         kinds = [f"{harm.channels[key]} {words}" for key, words in CHANNELS.items() if harm.channels.get(key)]
@@ -329,7 +329,7 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _meaning(harm: Harm) -> str:
+def _define_terms(harm: Harm) -> str:
     """What H, B and harmful are, and how draws were spent."""
     allocation = describe_allocation(harm.statement.settings)
     how = f": {allocation.description}" * bool(allocation.description)

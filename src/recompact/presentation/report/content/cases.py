@@ -225,7 +225,7 @@ def case_of(
     """The case of one boundary."""
     boundary, lines = view.boundary, view.dropped.lines
     literals = tuple(literal for literal in view.dropped.literals if literal not in view.needed)
-    pairs = view.pairs if limits.all_pairs else view.pairs and (telling_pair(view.pairs),)
+    pairs = view.pairs if limits.all_pairs else view.pairs and (clearest_pair(view.pairs),)
     in_full = [side for pair in pairs for side in (pair.pre, pair.post)]
     return Case(
         verdict=view.verdict,
@@ -249,7 +249,7 @@ def case_of(
     )
 
 
-def telling_pair(pairs: Sequence[DrawPair]) -> DrawPair:
+def clearest_pair(pairs: Sequence[DrawPair]) -> DrawPair:
     """The pair of draws that shows the harm best: PRE succeeds and POST fails, or POST takes the most extra steps."""
     both = [(pair, pair.pre.row, pair.post.row) for pair in pairs if pair.pre and pair.post]
     if not both:

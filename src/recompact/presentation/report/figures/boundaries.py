@@ -24,7 +24,7 @@ from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import exact_boundary_table
 from recompact.presentation.report.figures.drawing import FINE, HARM, INK, WIDE, Figure, drawing, grid, short_label
 from recompact.values.stats import Estimate
-from recompact.values.tables import Cell, Number, Table, columns
+from recompact.values.tables import Number, Table, columns, estimated
 from recompact.values.texts import quantity
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at most in each panel; the last two are the paper's
@@ -279,7 +279,7 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
             grid(axes)
     title, caption = "How far the verdicts depend on the number of draws", _draws_caption(points, most, boundaries)
     heads = columns("draws", "hazard_correlation", "burden_correlation", "jaccard")
-    rows = tuple((p.draws, _spread(p.hazard), _spread(p.burden), _spread(p.jaccard)) for p in points)
+    rows = tuple((p.draws, *(estimated(each, 2) for each in (p.hazard, p.burden, p.jaccard))) for p in points)
     return Figure("sensitivity-draws", title, caption, figure, Table("sensitivity-draws", heads, rows))
 
 
@@ -294,10 +294,6 @@ def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> 
         ranked = f"rank correlations are {' and '.join(correlations)}, and " if correlations else ""
         words += f" With three, {ranked}the selections overlap by {at.jaccard.value:.2f} (Jaccard)."
     return words
-
-
-def _spread(spread: Estimate | None) -> Cell:
-    return Number(spread.value, 2, interval=(spread.low, spread.high)) if spread else None
 
 
 def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds, boundaries: int) -> Figure:
