@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -367,25 +368,14 @@ def javascript_module(template: Template, title: str, imports: str, texts: Mappi
     return f"{head}{imported}{constants}\n\n{_dedent(code)}"
 
 
-FILL = """\
-// Values go where the placeholders stand, in one pass: braces inside a value stay as they are.
-const fill = (text, values) =>
-  text.replace(/\\{\\{\\s*(\\w+)\\s*\\}\\}/g, (all, name) => (Object.hasOwn(values, name) ? values[name] : all));
-"""
+def packaged_code(name: str) -> str:
+    """Code for a harness that comes with Recompact."""
+    return files("recompact.harnesses").joinpath("code", name).read_text(encoding="utf-8")
 
-RENDER = """\
-// The conversation as text, whole: no tool result is cut.
-const blocks = (content) => (Array.isArray(content) ? content : [{ type: "text", text: String(content ?? "") }]);
-const plain = (content) => blocks(content).map((b) => b.text ?? `[${b.type}]`).join("\\n");
-const render = (messages) => messages.map((message) => {
-  if (message.role === "toolResult") return `[result of ${message.toolName ?? "a tool"}]\\n${plain(message.content)}`;
-  const other = message.content ?? message.summary ?? message.output;
-  if (message.role !== "assistant") return `[${message.role}]\\n${plain(other)}`;
-  const said = blocks(message.content).filter((b) => b.type === "text").map((b) => b.text);
-  const calls = blocks(message.content).filter((b) => b.type === "toolCall");
-  return ["[assistant]", ...said, ...calls.map((b) => `-> ${b.name}(${JSON.stringify(b.arguments)})`)].join("\\n");
-}).join("\\n\\n");
-"""
+
+FILL = packaged_code("fill.js")
+
+RENDER = packaged_code("render.js")
 
 
 def _dedent(code: str) -> str:

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import json
 
-from recompact.harnesses.exporting import FILL, RENDER, Export, ExportFile, both_prompts, javascript_module
+from recompact.harnesses.exporting import (
+    FILL,
+    RENDER,
+    Export,
+    ExportFile,
+    both_prompts,
+    javascript_module,
+    packaged_code,
+)
 from recompact.harnesses.registry import Harness
 from recompact.harnesses.transcripts.pi import OPENCLAW
 from recompact.values.template import Template
 
 ID = "recompact-compaction"
 LONGEST = 16_000  # characters that OpenClaw keeps of a provider's summary
-_CODE = """\
-export default definePluginEntry({
-  id: ID,
-  name: "Compaction with a template of Recompact's",
-  description: "Summarizes with the prompts in this file",
-  register(api) {
-    api.registerCompactionProvider({
-      id: ID,
-      label: "Recompact",
-      async summarize({ messages, previousSummary, customInstructions, signal }) {
-        const prompt = fill(previousSummary ? UPDATE : FIRST, {
-          history: render(messages),
-          previous_summary: previousSummary ?? "",
-        });
-        const focus = customInstructions ? `\\n\\nThe user adds: ${customInstructions}` : "";
-        const result = await api.runtime.llm.complete({
-          messages: [{ role: "user", content: prompt + focus }],
-          ...(SYSTEM.trim() ? { systemPrompt: SYSTEM } : {}),
-          purpose: `${ID}.summary`,
-          signal,
-        });
-        return result.text.trim(); // where it is empty, or the call fails, OpenClaw uses its own prompt
-      },
-    });
-  },
-});
-"""
+_CODE = packaged_code("openclaw.js")
 
 
 def export(template: Template, budget: int) -> Export:
