@@ -141,7 +141,8 @@ def needs_effects(method: str) -> bool:
 def code_hash() -> str:
     """The embedded world as it is now, in a few letters: figures from another one must not be built on."""
     root = Path(recompact.__file__).parent
-    files = sorted(path for room in ("suites/pocket", "simulation") for path in (root / room).rglob("*.py"))
+    every = (path for room in ("suites/pocket", "simulation") for path in (root / room).rglob("*"))
+    files = sorted(path for path in every if path.suffix in (".py", ".toml"))
     texts = [path.relative_to(root).as_posix() + path.read_text() for path in files]
     return sha256("".join(texts))[:8]
 

@@ -15,7 +15,8 @@ from recompact.cli.console import console, directory_option, json_option, print_
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of, cause_view, diagnoses_of
+from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of
+from recompact.presentation.report.content.shown_cases import cause_view, diagnoses_of
 from recompact.presentation.report.terminal import print_case
 from recompact.values.texts import command_line
 

@@ -19,7 +19,7 @@ from recompact.cli.main import cli
 from recompact.engine.collection import collect
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.store import Store
-from recompact.presentation.report.content.cases import worst_cases
+from recompact.presentation.report.content.shown_cases import worst_cases
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def test_a_number_that_may_be_another_s_by_now_is_not_enough(tmp_path: Path, mon
     monkeypatch.setattr("recompact.engine.store.connection._status_of", lambda process: [])
     line = quiet_line(tmp_path / "mine.db")
     assert not line.live
-    assert line.age == f"{int(QUIET // 60)} minutes ago"
+    assert line.age == f"{int(QUIET // 60)} min ago"
 
 
 def test_a_run_that_nobody_writes_is_not(tmp_path: Path) -> None:

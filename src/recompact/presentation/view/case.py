@@ -14,7 +14,8 @@ from recompact.engine.store.calls import compressor_calls, count_calls
 from recompact.engine.store.requests import kept_request
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.presentation.report.content.cases import PAGE, case_of, cause_view, diagnoses_of
+from recompact.presentation.report.content.cases import PAGE, case_of
+from recompact.presentation.report.content.shown_cases import cause_view, diagnoses_of
 from recompact.presentation.report.document import Piece, shorten
 from recompact.presentation.view.calls import CallView, list_calls
 from recompact.presentation.view.runs import Page, Parameters, RunLine, number_in

@@ -122,12 +122,7 @@ class RunLine:
     @property
     def age(self) -> str:
         """How long ago the file changed, in words."""
-        seconds = max(0.0, time.time() - self.changed)
-        for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-            if seconds >= size:
-                count = int(seconds // size)
-                return f"{count} {unit}{'s' * (count > 1)} ago"
-        return f"{int(seconds)} s ago"
+        return f"{duration(time.time() - self.changed)} ago"
 
 
 def places_of(runs: Sequence[str], directory: Path) -> list[Place]:

@@ -5,20 +5,13 @@ The terminal and the page render the same `Case`; `Limits` says how much of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recompact.adaptation.revision import Diagnosis
-from recompact.attribution.bisection.bisect import PHASE as BISECTION, bisection_unit
-from recompact.attribution.bisection.cause import Cause, read_causes
-from recompact.attribution.bisection.pieces import Intervention
-from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair, boundary_view
+from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair
 from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
-from recompact.attribution.judgement import Verification
 from recompact.attribution.legend import entry_of, why
-from recompact.engine.store.records import read_trajectory
-from recompact.engine.store.runs import trajectories
-from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import outcome
 from recompact.presentation.report.document import (
@@ -158,61 +151,6 @@ class Case:
         if self.needed:
             return "Needed and dropped (PRE continuations used it, and it stands nowhere in POST):"
         return "No PRE continuation used a literal that the summary dropped."
-
-
-def worst_cases(store: Store, verification: Verification, top: int, prefix: str) -> tuple[Case, ...]:
-    """The most harmful boundaries in full, or the three with the largest effects where none is harmful; anchors begin
-    with `prefix`."""
-    diagnoses, causes = diagnoses_of(store), read_causes(store)
-    chosen = verification.most_harmful[:top] or verification.examined[: min(3, top)]
-    return tuple(
-        case_of(
-            boundary_view(store, verdict),
-            PAGE,
-            diagnoses.get(verdict.id),
-            f"{prefix}{n}",
-            cause_view(store, causes.get(verdict.id), PAGE),
-        )
-        for n, verdict in enumerate(chosen, 1)
-    )
-
-
-def diagnoses_of(store: Store) -> Mapping[BoundaryId, Diagnosis]:
-    """The optimizer's diagnoses that name a cause."""
-    diagnoses = [Diagnosis.from_json(store.result(unit)) for unit in sorted(store.finished("diagnosis"))]
-    return {diagnosis.id: diagnosis for diagnosis in diagnoses if diagnosis.causes}
-
-
-def cause_view(store: Store, cause: Cause | None, limits: Limits) -> CauseView | None:
-    """What bisecting a boundary showed; None where nobody bisected it."""
-    if cause is None:
-        return None
-    sentence = cause.sentence()
-    pieces = tuple(
-        Block(
-            f"{piece.name}{f', under {piece.heading}' if piece.heading else ''}"
-            f" ({'taken out' if piece.kind == 'line' else 'put back'})",
-            tuple(Line(" ", shorten(line, limits.action)) for line in piece.text.splitlines()[:LINES]),
-        )
-        for piece in (cause.pieces if cause.known else ())
-    )
-    return CauseView(f"{sentence[0].upper()}{sentence[1:]}.", pieces, _closing_view(store, cause, limits))
-
-
-LINES = 12  # of a piece of a cause
-
-
-def _closing_view(store: Store, cause: Cause, limits: Limits) -> ContinuationView | None:
-    """What the agent did once the cause was put right, in the first draw that shows it."""
-    task = cause.boundary.unit.partition("/")[2]
-    changed = Intervention.of(piece.name for piece in cause.pieces)
-    first = bisection_unit(task, cause.boundary.index, changed, 0).removesuffix("0")
-    rows = [row for row in trajectories(store, task, BISECTION) if row.unit.startswith(first)] if cause.known else []
-    if not rows:
-        return None
-    row = max(rows, key=lambda row: (row.value, -row.steps))
-    title = f"with the cause put right: {outcome(row.success)}, {row.ending} after {quantity(row.steps, 'step')}"
-    return _steps_view(read_trajectory(store, row.unit), title, row.success, limits)
 
 
 def case_of(
@@ -386,12 +324,12 @@ def _where_they_part(pair: DrawPair) -> str:
 
 def _continuation_view(continuation: Continuation, divergence: int | None, limits: Limits) -> ContinuationView:
     row = continuation.row
-    return _steps_view(
+    return steps_view(
         continuation.trajectory, _title(continuation), row.success, limits, divergence, continuation.repeated, row.error
     )
 
 
-def _steps_view(
+def steps_view(
     trajectory: Trajectory,
     title: str,
     success: bool,

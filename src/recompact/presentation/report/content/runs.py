@@ -41,8 +41,9 @@ from recompact.presentation.report.content.answer import (
     harm_of,
     rule_of,
 )
-from recompact.presentation.report.content.cases import Case, worst_cases
+from recompact.presentation.report.content.cases import Case
 from recompact.presentation.report.content.overview import Timeline, boundary_table, counts_table, timeline
+from recompact.presentation.report.content.shown_cases import worst_cases
 from recompact.values.tables import Table
 from recompact.values.template import Template
 from recompact.values.texts import command_line, quantity
