@@ -12,7 +12,7 @@ from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.values.call_effects import PHASES, Phase, phase_of
 from recompact.values.stats import Estimate, bootstrap_ratios
-from recompact.values.tables import Table, columns, estimated
+from recompact.values.tables import Table, columns, estimate_cell
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
             each.boundaries,
             each.examined,
             each.retained,
-            estimated(each.hazard, 2),
-            estimated(each.burden, 1),
+            estimate_cell(each.hazard, 2),
+            estimate_cell(each.burden, 1),
         )
         for each in phases
     )

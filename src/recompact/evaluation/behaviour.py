@@ -22,7 +22,7 @@ from recompact.evaluation.summary import SIMULATED
 from recompact.values.chat import canonical
 from recompact.values.progress import SILENT, Progress
 from recompact.values.stats import RESAMPLES, Estimate, bootstrap_ratios
-from recompact.values.tables import Cell, Column, Table, columns, estimated
+from recompact.values.tables import Cell, Column, Table, columns, estimate_cell
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Action, Trajectory
 
@@ -267,7 +267,7 @@ def _title(key: str) -> str:
 
 def _cell(key: str, ratio: Ratio | None) -> Cell:
     share = key == FIRST or key.startswith((KEPT, HELD))
-    return estimated(ratio, 0, scale=100) if share else estimated(ratio, 1)
+    return estimate_cell(ratio, 0, scale=100) if share else estimate_cell(ratio, 1)
 
 
 def notes(behaviours: Behaviours) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from recompact.evaluation.replay import PRE, Condition, Replay
 from recompact.evaluation.replay_verdict import ReplayVerdict
 from recompact.evaluation.summary import SIMULATED
-from recompact.values.tables import Number, Row, Table, columns, estimated
+from recompact.values.tables import Number, Row, Table, columns, estimate_cell
 from recompact.values.texts import cut, quantity
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
@@ -88,8 +88,8 @@ def _row(condition: Condition, needed: int) -> Row:
         condition.name,
         f"{sum(draw.success for draw in draws)}/{len(draws)}",
         Number(fmean(draw.steps for draw in draws)) if draws else None,
-        estimated(effect.hazard_estimate if effect else None, 2, signed=True),
-        estimated(effect.burden_estimate if effect else None, 1, signed=True),
+        estimate_cell(effect.hazard_estimate if effect else None, 2, signed=True),
+        estimate_cell(effect.burden_estimate if effect else None, 1, signed=True),
         Number(fmean(draw.tokens for draw in draws), 0) if draws and condition.name != PRE else None,
         None if kept is None else f"{kept:.1f} of {needed}",
         tally(draw.ending for draw in draws),

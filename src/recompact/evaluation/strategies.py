@@ -23,7 +23,7 @@ from recompact.evaluation.paired import Comparison, Difference, Values, compare_
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
 from recompact.values.prices import PRICES, cost, same_beginning
 from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
-from recompact.values.tables import Cell, Column, Number, Table, columns, estimated
+from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell
 
 EVERY = (
     "none",
@@ -240,8 +240,8 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
             None if each.before is None or each.after is None else f"{each.before:,.0f} → {each.after:,.0f}",
             *(_mean(each, key) for key in ("context", "peak", "tokens")),
             Number(each.cost.value / 1000),
-            estimated(each.hazard, 3),
-            estimated(each.burden, 2),
+            estimate_cell(each.hazard, 3),
+            estimate_cell(each.burden, 2),
         )
         for each in figures
     )
@@ -349,7 +349,11 @@ def _equal_table(equal: EqualContext | None) -> list[Table]:
     if equal is None:
         return []
     rows = tuple(
-        (name, estimated(accuracy, 1, scale=100), estimated(equal.differences.get(name), 1, scale=100, signed=True))
+        (
+            name,
+            estimate_cell(accuracy, 1, scale=100),
+            estimate_cell(equal.differences.get(name), 1, scale=100, signed=True),
+        )
         for name, accuracy in equal.accuracies.items()
     )
     lines = [STAR, "Between two budgets a strategy is their mixture; intervals keep its weights."]

@@ -61,7 +61,7 @@ class Number:
         return text
 
 
-def estimated(estimate: Estimate | None, digits: int, *, scale: float = 1.0, signed: bool = False) -> Number | None:
+def estimate_cell(estimate: Estimate | None, digits: int, *, scale: float = 1.0, signed: bool = False) -> Number | None:
     """An estimate with its interval as a number of a table; None where there is none."""
     if estimate is None:
         return None

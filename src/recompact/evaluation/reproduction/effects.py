@@ -25,7 +25,7 @@ from recompact.evaluation.reproduction.arms import beside_notes, paper_notes
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
 from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
 from recompact.values.outcome import BoundaryId, Outcomes
-from recompact.values.tables import Cell, Number, Row, Table, columns, estimated
+from recompact.values.tables import Cell, Number, Row, Table, columns, estimate_cell
 from recompact.values.texts import quantity
 
 PAID = ("agent", "compressor", "optimizer")
@@ -126,8 +126,8 @@ def allocation_table(setting: Setting) -> Table:
             ("precision", score.precision),
             ("continuations", score.continuations),
         ):
-            row += [estimated(estimate, 2), Number(printed[key], 2) if printed else None]
-        rows.append((*row, estimated(score.support, 2)))
+            row += [estimate_cell(estimate, 2), Number(printed[key], 2) if printed else None]
+        rows.append((*row, estimate_cell(score.support, 2)))
     keys = ("recall", "precision", "continuations")
     heads = columns(
         "allocation",
@@ -154,7 +154,7 @@ def draws_table(setting: Setting) -> Table:
     rows: list[Row] = []
     for point in points:
         ranges = [printed_range("draws", str(point.draws), key) for key in ("hazard", "burden", "jaccard")]
-        cells = tuple(estimated(each, 2) for each in (point.hazard, point.burden, point.jaccard))
+        cells = tuple(estimate_cell(each, 2) for each in (point.hazard, point.burden, point.jaccard))
         rows.append((point.draws, *(cell for pair in zip(cells, map(_range, ranges), strict=True) for cell in pair)))
     heads = columns(
         "draws",

@@ -24,7 +24,7 @@ from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import exact_boundary_table
 from recompact.presentation.report.figures.drawing import FINE, HARM, INK, WIDE, Figure, drawing, grid, short_label
 from recompact.values.stats import Estimate
-from recompact.values.tables import Number, Table, columns, estimated
+from recompact.values.tables import Number, Table, columns, estimate_cell
 from recompact.values.texts import quantity
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at most in each panel; the last two are the paper's
@@ -279,7 +279,7 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
             grid(axes)
     title, caption = "How far the verdicts depend on the number of draws", _draws_caption(points, most, boundaries)
     heads = columns("draws", "hazard_correlation", "burden_correlation", "jaccard")
-    rows = tuple((p.draws, *(estimated(each, 2) for each in (p.hazard, p.burden, p.jaccard))) for p in points)
+    rows = tuple((p.draws, *(estimate_cell(each, 2) for each in (p.hazard, p.burden, p.jaccard))) for p in points)
     return Figure("sensitivity-draws", title, caption, figure, Table("sensitivity-draws", heads, rows))
 
 
