@@ -94,6 +94,12 @@ def with_split(config: Config, split: str, limit: int | None = None) -> Config:
 async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> EvaluationPlan:
     """Run every task under every arm `runs` times. Existing work is reused."""
     plan = await plan_evaluation(study, arms, runs)
+    await play_plan(study, plan)
+    return plan
+
+
+async def play_plan(study: Study, plan: EvaluationPlan) -> None:
+    """Make the trajectories of a plan that the run does not have yet."""
     note_arms(study.store, plan.arms)
     studies = {arm.key: arm.study(study) for arm in plan.arms}
     starts = await _shared_starts(study, plan)
@@ -104,7 +110,6 @@ async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> EvaluationPl
         for p in plan.runs
     ]
     await study.complete("evaluate", "trajectory", units)
-    return plan
 
 
 async def _shared_starts(study: Study, plan: EvaluationPlan) -> dict[str, str]:

@@ -46,6 +46,7 @@ from recompact.values.trajectory import Boundary, Trajectory
 
 PHASE = "replay"
 PRE, POST, CONTROL = "PRE", "POST", "control"
+NO_SUMMARY = "no summary"
 READ_OFF = "chained"  # the ending of a draw that was not made: docs/attribution.md
 
 
@@ -106,8 +107,8 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class _Case:
-    """What all draws of one replay have in common."""
+class Case:
+    """What all draws at one boundary have in common."""
 
     study: Study
     task: Task
@@ -132,14 +133,18 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
     PRE draws are those of the run's verification, plus further ones if there are fewer than `draws`. Raises
     `UnfinishedReplay` if a model's failure stopped some.
     """
-    case = await _case(study, id)
+    if not study.compressor_kind.uses_template:
+        kind = study.config.compressor.kind
+        path = study.store.path
+        raise InputError(f"{path} was compressed by {kind}, without a template: there is no control to replay")
+    case = await case_of(study, id)
     arms = _arms(study, templates)
     plan = _plan(case, arms, draws)
     failed: dict[str, str] = {}
     unfinished: tuple[UnfinishedUnit, ...] = ()
     if not plan.keys() <= study.store.finished("trajectory"):
-        opening = await _try_restore(case)
-        units = [_unit(case, unit, arm, opening, failed) for unit, arm in plan.items()]
+        opening = await try_restore(case)
+        units = [draw_unit(case, unit, arm, opening, failed) for unit, arm in plan.items()]
         try:
             await study.complete("replay", "trajectory", units)
         except Unfinished as error:
@@ -167,7 +172,7 @@ def winners(store: Store) -> dict[str, Candidate]:
     return {method: winner for method, winner in records.items() if winner is not None}
 
 
-def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
+def _plan(case: Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
     """The units of a replay, each with its arm; None is PRE."""
     existing = sum(row.arm == PRE and not says_nothing(PRE, row.ending) for row in _rows(case))
     plan: dict[str, Arm | None] = {case.unit(PRE, n): None for n in range(draws - existing)}
@@ -180,19 +185,17 @@ def refuse_evaluation(store: Store) -> None:
         raise InputError(f"{store.path} is an evaluation, whose boundaries cannot be continued: replay a collected run")
 
 
-async def _case(study: Study, id: BoundaryId) -> _Case:
+async def case_of(study: Study, id: BoundaryId) -> Case:
+    """A boundary to go back to; raises where there is none."""
     store = study.store
     refuse_evaluation(store)
-    if not study.compressor_kind.uses_template:
-        kind = study.config.compressor.kind
-        raise InputError(f"{store.path} was compressed by {kind}, without a template: there is no control to replay")
     tasks = {collected_unit(task): task for task in await study.tasks()}
     if id.unit not in tasks:
         raise InputError(f"{id}: the suite has no such task any more, so it cannot be continued")
     boundary = read_boundary(store, id.unit, id.index)
     if boundary.snapshot is None:
         raise InputError(f"{id} has no snapshot to continue from: collect the run again")
-    return _Case(study, tasks[id.unit], id, boundary)
+    return Case(study, tasks[id.unit], id, boundary)
 
 
 def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
@@ -210,7 +213,7 @@ def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
     )
 
 
-async def _try_restore(case: _Case) -> Opening:
+async def try_restore(case: Case) -> Opening:
     """Check that the environment can be brought back to the boundary at all, before any model is asked for it."""
 
     async def play(calls: UnitCalls) -> Opening:
@@ -233,7 +236,9 @@ async def _try_restore(case: _Case) -> Opening:
         ) from None
 
 
-def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]) -> Unit[Trajectory | None]:
+def draw_unit(
+    case: Case, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]
+) -> Unit[Trajectory | None]:
     """One draw. If it comes to nothing, it is not recorded and the reason goes into `failed`: the next command tries it
     again, and pays for nothing twice."""
     study = case.study
@@ -246,7 +251,7 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             try:
                 boundary, usage["compressor"] = await recompress(boundary, compressor, study.config.compressor.budget)
             except (CompactionFailed, ContextOverflow, Refused) as failure:
-                failed[name] = f"no summary: {failure}"
+                failed[name] = f"{NO_SUMMARY}: {failure}"
                 return None
         continuation = await play_draw(study, case.task, boundary, "PRE" if arm is None else "POST", calls)
         if reason := says_nothing(PRE if arm is None else POST, continuation.ending, continuation.error):
@@ -263,11 +268,11 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
     return Unit(name, play, record)
 
 
-def _rows(case: _Case) -> list[ContinuationRow]:
+def _rows(case: Case) -> list[ContinuationRow]:
     return continuation_rows(case.study.store, case.id.unit, case.id.index)
 
 
-def _judge_replay(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
+def _judge_replay(case: Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
     """What the run now knows about this boundary under these templates."""
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
@@ -302,7 +307,7 @@ def _judge_replay(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | Non
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
 
 
-def _chained_draws(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
+def _chained_draws(case: Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
     """The POST draw that the run's verification read off its trajectory instead of making it, if it did."""
     store = case.study.store
     if store.metadata.verified is None:

@@ -100,6 +100,14 @@ async def forecast_evaluation(config: Config, arms: Sequence[Arm], runs: int, ru
     return _forecast([_trajectories("evaluate", habits, len(arms) * tasks * runs, done)], habits, config)
 
 
+async def forecast_gate(config: Config, pairs: int, run: Path, *, replay: bool) -> Forecast:
+    """`gate`, if it takes all its pairs and none was played before: most stop earlier."""
+    habits = await habits_of(config, [run])
+    make = _continuations if replay else _trajectories
+    works = [replace(make("gate", habits, 2 * pairs, 0), name=f"gate, at most {pairs:,} pairs")]
+    return _forecast(works, habits, config)
+
+
 async def forecast_reproduction(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
     """These experiments, with `train` tasks to adapt on and `test` to evaluate on."""
     habits = await habits_of(setting.config, sorted(setting.directory.glob("*.db")))

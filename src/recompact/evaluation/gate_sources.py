@@ -1,0 +1,227 @@
+"""Where the pairs of a gate come from: whole tasks, or stored compactions that are compacted again and continued."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recompact.attribution.records import says_nothing
+from recompact.engine.config import Config
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import BROKEN, boundary_rows, continuation_rows, is_simulated, trajectory_row
+from recompact.engine.study import Study
+from recompact.environments.protocol import Opening, Task
+from recompact.errors import InputError
+from recompact.evaluation.arms import NONE, Arm, built_in_arms, parse_arms
+from recompact.evaluation.evaluate import EvaluationPlan, PlannedRun, play_plan, tasks_of, unit_of
+from recompact.evaluation.gate import Gate, Pair, Pick, Result
+from recompact.evaluation.replay import NO_SUMMARY, POST, PRE, Case, case_of, draw_unit, refuse_evaluation, try_restore
+from recompact.models.failures import SetAside
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template, resolve
+from recompact.values.trajectory import Trajectory
+
+
+def parse_side(text: str, config: Config, own: Template) -> Arm:
+    """BASE or NEW: an arm as `recompact evaluate` takes it, or a template by its directory or name.
+
+    A bare template is called by its directory and the beginning of its hash, since a directory has another text in the
+    next pull request.
+    """
+    name = text.partition("@")[0]
+    if "=" in text or name in built_in_arms() or ("+" in text and not Path(text).exists()):
+        return parse_arms([text], config.compressor, own)[0]
+    template = resolve(text, Path())
+    place = re.sub(r"[^\w.-]+", "-", Path(text).resolve().name if Path(text).is_dir() else text).strip("-.")
+    return parse_arms([f"{place or 'template'}-{template.hash[:6]}={text}"], config.compressor, own)[0]
+
+
+def own_arm(config: Config) -> Arm:
+    """What a config itself compacts with, named after its file."""
+    return Arm(config.file.stem if config.file else "config", config.compressor.kind)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: its arm, and the study that it is played in, which both may share."""
+
+    study: Study
+    arm: Arm
+
+
+@dataclass
+class TaskPairs:
+    """Whole tasks, from the beginning to the end, as trajectories of an evaluation."""
+
+    base: Side
+    new: Side
+    tasks: Sequence[Task]
+
+    @classmethod
+    async def of(cls, base: Side, new: Side) -> TaskPairs:
+        """The tasks of the studies, which must be the same."""
+        tasks, others = [await tasks_of(side.study) for side in (base, new)]
+        if [task.id for task in tasks] != [task.id for task in others]:
+            raise InputError(
+                f"{base.study.config.file} and {new.study.config.file} have other tasks: give them the same [suite]"
+            )
+        sides = [Side(side.study, side.arm.completed(side.study)) for side in (base, new)]
+        return cls(sides[0], sides[1], tasks)
+
+    @property
+    def items(self) -> list[str]:
+        return [task.id for task in self.tasks]
+
+    @property
+    def empty(self) -> Gate:
+        simulated = any(is_simulated(side.study.store) for side in (self.base, self.new))
+        same = self.base.study is self.new.study and self.base.arm.key == self.new.arm.key
+        return Gate(self.base.arm.name, self.new.arm.name, simulated=simulated, identical=same)
+
+    async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
+        tasks = {task.id: task for task in self.tasks}
+        aside: dict[str, str] = {}
+        together = [self.base, self.new] if self.base.study is self.new.study else None
+        for sides in [together] if together else [[self.base], [self.new]]:
+            runs = [
+                PlannedRun(unit_of(side.arm.key, pick.item, pick.run), side.arm, tasks[pick.item], pick.run)
+                for pick in picks
+                for side in sides
+            ]
+            study = sides[0].study
+            plan = EvaluationPlan(tuple(side.arm for side in sides), tuple(self.tasks), tuple(runs))
+            try:
+                await play_plan(study, plan)
+            except Unfinished as unfinished:
+                aside |= _set_aside(unfinished)
+        return [
+            Pair(pick.item, pick.run, *(self._result(side, pick, aside) for side in (self.base, self.new)))
+            for pick in picks
+        ]
+
+    @staticmethod
+    def _result(side: Side, pick: Pick, aside: dict[str, str]) -> Result:
+        unit = unit_of(side.arm.key, pick.item, pick.run)
+        if unit in aside:
+            return Result(None, reason=aside[unit])
+        row = trajectory_row(side.study.store, unit)
+        if row.ending == BROKEN:
+            return Result(None, reason="the environment broke")
+        return Result(float(row.success), row.steps)
+
+
+def _set_aside(unfinished: Unfinished) -> dict[str, str]:
+    """The units that would fail again, with the reason; raises for those that may succeed another time."""
+    if waiting := [unit for unit in unfinished.units if not isinstance(unit.failure, SetAside)]:
+        raise Unfinished(waiting)
+    return {unit.name: str(unit.failure) for unit in unfinished.units}
+
+
+@dataclass
+class ReplayPairs:
+    """Stored compactions of a run: each compacted again and continued to the end, with compaction off.
+
+    Continuations that the run's verification made stand in where they are what would be drawn: all from before the
+    compaction (the arm none), and the first from each recorded summary, for the compressor that wrote it. The others
+    from that summary share its luck, so a second draw of the same boundary gets a fresh summary.
+    """
+
+    study: Study
+    base: Arm
+    new: Arm
+    failed: dict[str, str] = field(default_factory=dict)
+    _cases: dict[str, Case] = field(default_factory=dict)
+    _openings: dict[str, Opening] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, study: Study, base: Arm, new: Arm) -> ReplayPairs:
+        refuse_evaluation(study.store)
+        if not boundary_rows(study.store):
+            raise InputError(
+                f"{study.store.path} has no compaction: collect tasks that are long enough, or use --tasks"
+            )
+        return cls(study, base.completed(study), new.completed(study))
+
+    @property
+    def items(self) -> list[str]:
+        return [str(id) for id in self._ids]
+
+    @property
+    def empty(self) -> Gate:
+        same = self.base.key == self.new.key
+        simulated = is_simulated(self.study.store)
+        return Gate(self.base.name, self.new.name, noun="compaction", simulated=simulated, identical=same)
+
+    @property
+    def _ids(self) -> dict[BoundaryId, str]:
+        return {id: str(id) for row in boundary_rows(self.study.store) for id in [BoundaryId(row.unit, row.index)]}
+
+    async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
+        by_name = {name: id for id, name in self._ids.items()}
+        units, places = [], []
+        finished = self.study.store.finished("trajectory")
+        for pick in picks:
+            case = await self._case(pick.item, by_name[pick.item])
+            both = [self._place(case, arm, pick.run) for arm in (self.base, self.new)] if case else None
+            missing = [(arm, unit) for arm, unit in both or () if isinstance(unit, str) and unit not in finished]
+            if case is not None and missing and not await self._restored(case):
+                both = None
+            elif case is not None:
+                opening = self._openings.get(str(case.id))
+                units += [draw_unit(case, unit, arm, opening, self.failed) for arm, unit in missing if opening]
+            places.append(both)
+        aside: dict[str, str] = {}
+        try:
+            await self.study.complete("gate", "trajectory", {unit.name: unit for unit in units}.values())
+        except Unfinished as unfinished:
+            aside = _set_aside(unfinished)
+        return [
+            Pair(pick.item, pick.run, *(self._result(unit, aside) for _, unit in both)) if both else None
+            for pick, both in zip(picks, places, strict=True)
+        ]
+
+    async def _case(self, name: str, id: BoundaryId) -> Case | None:
+        if name not in self._cases:
+            try:
+                self._cases[name] = await case_of(self.study, id)
+            except InputError as error:
+                self.failed[name] = str(error)
+                return None
+        return self._cases[name]
+
+    async def _restored(self, case: Case) -> bool:
+        name = str(case.id)
+        if name not in self._openings and name not in self.failed:
+            try:
+                self._openings[name] = await try_restore(case)
+            except InputError as error:
+                self.failed[name] = str(error)
+        return name in self._openings
+
+    def _place(self, case: Case, arm: Arm, run: int) -> tuple[Arm | None, str | Result]:
+        """Where a side's draw of this number is: a unit, or a continuation that the run has."""
+        rows = continuation_rows(self.study.store, case.id.unit, case.id.index)
+        if arm.kind == NONE and arm.compressor is None:
+            stored = [row for row in rows if row.arm == PRE]
+            played, name = None, PRE
+        else:
+            own = own_arm(self.study.config).completed(self.study).key == arm.key
+            stored = [row for row in rows if own and row.arm == POST and row.draw == 0]
+            played, name = arm, arm.key
+        usable = [row for row in stored if not says_nothing(row.arm, row.ending)]
+        if run < len(usable):
+            return played, Result(float(usable[run].success), usable[run].steps)
+        return played, case.unit(name, run - len(usable))
+
+    def _result(self, place: str | Result, aside: dict[str, str]) -> Result:
+        if isinstance(place, Result):
+            return place
+        if place in self.study.store.finished("trajectory"):
+            continuation: Trajectory = read_trajectory(self.study.store, place)
+            return Result(float(continuation.score.success), continuation.steps)
+        reason = aside.get(place) or self.failed.get(place, "")
+        # A compressor that writes nothing fails the agent; an environment that broke says nothing about it.
+        return Result(0.0 if reason.startswith(NO_SUMMARY) else None, reason=reason)
