@@ -67,7 +67,7 @@ def few_tasks(truth: float) -> Outcome:
     return outcome
 
 
-def graded(truth: float) -> Outcome:
+def share_values(truth: float) -> Outcome:
     """Shares, as probes give them: little noise."""
     return lambda chance, item: (
         Result(chance.uniform(0.4, 0.8)),
@@ -93,8 +93,8 @@ def cases(margins: Sequence[float] = (3.0, 10.0)) -> Iterator[Case]:
             yield Case("mostly alike", margin, truth, alike(max(0.1, 2 * abs(truth) / 100), truth))
         yield Case("tasks differ", margin, -margin, few_tasks(-margin))
         yield Case("tasks differ", margin, 0.0, few_tasks(0.0))
-        yield Case("graded", margin, -margin, graded(-margin))
-        yield Case("graded", margin, 0.0, graded(0.0))
+        yield Case("graded", margin, -margin, share_values(-margin))
+        yield Case("graded", margin, 0.0, share_values(0.0))
         yield Case("some break", margin, -margin, broken(alike(0.2, -margin)))
 
 

@@ -25,7 +25,6 @@ def test_what_is_shown_stays_shown(values: list[float], more: list[float]) -> No
     assert lower_bound([*values, *more]) >= lower_bound(values) - 1e-9
 
 
-
 @pytest.mark.parametrize(("value", "threshold"), [(0.0, -0.03), (0.1, 0.05), (1.0, 0.9)])
 def test_a_forecast_comes_true_where_all_are_alike(value: float, threshold: float) -> None:
     more = further_values([value] * 5, threshold)

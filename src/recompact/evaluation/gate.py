@@ -1,9 +1,10 @@
 """Is a change to compaction worse than what it replaces? Pairs until the answer is clear.
 
 It is not worse if it is shown to lose less than a margin, and worse if it is shown, before that, to lose anything at
-all. Between the two lies what a gate may call either way, so it always ends if it may play long enough. Each pair is one item (a task, a stored compaction), drawn at random with replacement and played once with BASE and once
-with NEW. So pairs are independent, their mean is that of all items, and `recompact.values.betting` may look at them
-after each one. A pair that broke counts as whatever would be worst for the claim in question.
+all. Between the two lies what a gate may call either way, so it always ends if it may play long enough. Each pair is
+one item (a task, a stored compaction), drawn at random with replacement and played once with BASE and once with NEW. So
+pairs are independent, their mean is that of all items, and `recompact.values.betting` may look at them after each one.
+A pair that broke counts as whatever would be worst for the claim in question.
 """
 
 from __future__ import annotations

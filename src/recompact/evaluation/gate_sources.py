@@ -167,7 +167,7 @@ class ReplayPairs:
             case = await self._case(pick.item, by_name[pick.item])
             both = [self._place(case, arm, pick.run) for arm in (self.base, self.new)] if case else None
             missing = [(arm, unit) for arm, unit in both or () if isinstance(unit, str) and unit not in finished]
-            if case is not None and missing and not await self._restored(case):
+            if case is not None and missing and not await self._can_restore(case):
                 both = None
             elif case is not None:
                 opening = self._openings.get(str(case.id))
@@ -192,7 +192,7 @@ class ReplayPairs:
                 return None
         return self._cases[name]
 
-    async def _restored(self, case: Case) -> bool:
+    async def _can_restore(self, case: Case) -> bool:
         name = str(case.id)
         if name not in self._openings and name not in self.failed:
             try:
