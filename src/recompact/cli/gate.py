@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.probe import Material, material_of
 from recompact.cli.progress import watch
 from recompact.cli.running import dry_run_option, ending_early, print_forecast, report_unfinished, this_command
 from recompact.cli.stopping import announcing_stop
@@ -25,7 +26,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import open_evaluation, with_split
 from recompact.evaluation.gate import Gate, PairSource, UnfinishedGate, run_gate
-from recompact.evaluation.gate_sources import ReplayPairs, Side, TaskPairs, own_arm, parse_side
+from recompact.evaluation.gate_sources import ProbePairs, ReplayPairs, Side, TaskPairs, own_arm, parse_side
 from recompact.presentation.gate import JUNIT_MARK, MARKDOWN_MARK, as_junit, as_markdown, sentences, side_table
 from recompact.values.outputs import check_file, write_file
 from recompact.values.template import resolve
@@ -40,6 +41,10 @@ Opened = AbstractAsyncContextManager[PairSource]
     "--tasks", "config", type=click.Path(path_type=Path), metavar="CONFIG", help="Play whole tasks of CONFIG."
 )
 @click.option("--replay", "replayed", metavar="RUN", help="Compact stored compactions of RUN again, and continue them.")
+@click.option("--probes", "probed", metavar="RUN|SESSION", help="Only count what compacted contexts still show.")
+@click.option(
+    "--config", "models", type=click.Path(path_type=Path), help="With --probes SESSION: whose models compact."
+)
 @click.option(
     "--margin",
     type=click.FloatRange(min=0, max=100, min_open=True, max_open=True),
@@ -63,6 +68,8 @@ def command(
     new: str,
     config: Path | None,
     replayed: str | None,
+    probed: str | None,
+    models: Path | None,
     margin: float,
     pairs: int,
     split: str,
@@ -82,8 +89,12 @@ def command(
     they should not. What was played is reused: the next change meets the same runs of BASE, and more --pairs continue
     where it stopped.
     """
-    if (config is None) == (replayed is None):
-        raise click.UsageError("say what to play: --tasks CONFIG, or --replay RUN")
+    if sum(each is not None for each in (config, replayed, probed)) != 1:
+        raise click.UsageError("say what to play: --tasks CONFIG, --replay RUN, or --probes RUN|SESSION")
+    if not margin > 0:  # click takes nan for a number in any range
+        raise click.UsageError("--margin must be a number of points")
+    if models is not None and probed is None:
+        raise click.UsageError("--config is for --probes: --tasks names its own, and a run has one")
     again = this_command()
     writers: tuple[tuple[Path | None, str, str, Callable[[Gate], str]], ...] = (
         (markdown, "--markdown", MARKDOWN_MARK, lambda gate: as_markdown(gate, again)),
@@ -96,13 +107,19 @@ def command(
         asked = with_split(load_config(config), split, limit)
         run_file = run_path(run or f"{config.stem}-evaluate", config.parent / asked.run.directory)
         opened = _open_tasks(_side(base, asked), _side(new, asked), asked, run_file, quiet=as_json)
-    else:
-        run_file, file = locate_run(str(replayed), run, directory)
+    elif replayed is not None:
+        run_file, file = locate_run(replayed, run, directory)
         asked = load_config(file)
         opened = _open_replays(base, new, asked, run_file, quiet=as_json)
+    else:
+        material = material_of((str(probed),), run, directory, models, None)
+        asked, run_file = material.config, material.place(run)
+        opened = _open_probes(base, new, material, run_file, quiet=as_json)
     if dry_run:
         from recompact.evaluation.reproduction.forecast import forecast_gate
 
+        if probed is not None:
+            raise click.UsageError("a gate by probes takes at most two compactions a pair: --pairs bounds it")
         forecast = asyncio.run(forecast_gate(asked, pairs, run_file, replay=config is None))
         print_forecast(forecast, asked, run_file, "json" if as_json else "terminal")
         return
@@ -168,6 +185,19 @@ async def _open_replays(
             arms = [parse_side(text, config, study.template) for text in (base, new)]
             with watch(study, "gate", quiet=quiet) as shown:
                 yield ReplayPairs.of(shown, *arms)
+
+
+@asynccontextmanager
+async def _open_probes(
+    base: str, new: str, material: Material, run_file: Path, *, quiet: bool
+) -> AsyncIterator[PairSource]:
+    config = material.config
+    arms = [parse_side(text, config, resolve(config.compressor.template, config.directory)) for text in (base, new)]
+    material.check_models(arms)
+    with open_run(run_file) as store:
+        async with open_study(config, store, **material.suite) as study:
+            with watch(study, "gate", quiet=quiet) as shown:
+                yield ProbePairs.of(shown, material.points, *arms)
 
 
 async def _play(opened: Opened, margin: float, pairs: int, seed: int) -> tuple[Gate, Sequence[UnfinishedUnit]]:

@@ -11,9 +11,11 @@ from recompact.agents.profiles import PROFILES
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name, config_text
 from recompact.cli.console import json_option, print_json, say
 from recompact.compressors.protocol import Scope
+from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
 from recompact.suites.workspace.samples import add_samples
 from recompact.values.outputs import write_file
+from recompact.values.template import default_template
 from recompact.values.texts import command_line
 
 
@@ -24,6 +26,7 @@ from recompact.values.texts import command_line
     "--agent", type=click.Choice(sorted(PROFILES)), help="A config for this agent, and two sample tasks in tasks/."
 )
 @click.option("--repo", type=click.Path(path_type=Path), help="With --agent: the git repository of the sample tasks.")
+@click.option("--ci", is_flag=True, help="Also write a GitHub workflow that gates changes to the compaction prompt.")
 @click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where it goes (default: here)."
@@ -34,6 +37,7 @@ def command(
     suite: bool,
     agent: str | None,
     repo: Path | None,
+    ci: bool,
     scope: Scope | None,
     directory: Path,
     as_json: bool,
@@ -43,8 +47,16 @@ def command(
     For NAME officebench, tau2-retail, appworld or qa it holds the paper's setting of that benchmark (with --scope
     prefix in NAME-prefix.toml). With --agent it is for an agent that is installed here, with two tasks made from the
     files of a git repository (default: the one here). Otherwise, and without --suite, it holds the embedded world with
-    simulated models, and runs as it is. It never overwrites a file.
+    simulated models, and runs as it is. With --ci it writes what is missing of a workflow for pull requests: the
+    config, a directory with the prompt, and .github/workflows/compaction.yml. It never overwrites a file.
     """
+    if ci:
+        if suite or agent or repo or scope:
+            raise InputError(
+                "--ci goes with a config that is there, or with the embedded world: write the config first"
+            )
+        _init_ci(_valid(name), directory, as_json)
+        return
     if agent is None and repo is not None:
         raise InputError("--repo is for --agent: the sample tasks of an agent are made from it")
     if agent is not None:
@@ -98,6 +110,39 @@ def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: boo
     say("The two tasks only show that it works: replace them by tasks on which your agent forgets (docs/workspace.md).")
     check = command_line("check", config, options=["--play"])
     say(f"Next: {check}; it needs OPENAI_API_KEY, or another model in [models.mine]")
+
+
+PROMPT = "compaction"  # the directory of a template
+WORKFLOW = ".github/workflows/compaction.yml"
+
+
+def _init_ci(name: str, directory: Path, as_json: bool) -> None:
+    """Write a workflow, and the config and the prompt that it gates where these are not there yet."""
+    config, place = directory / f"{name}.toml", directory / WORKFLOW
+    _check_free([place])
+    texts: dict[Path, str] = {}
+    template = PROMPT
+    if config.exists():
+        own = load_config(config).compressor.template
+        template = own if re.fullmatch(r"[\w./-]+", own) and (directory / own).is_dir() else PROMPT
+    else:
+        simulated = config_text("simulated.txt").format(name=name)
+        texts[config] = simulated.replace('template = "default"   ', f'template = "{PROMPT}"')
+    texts[place] = config_text("workflow.txt").replace("@CONFIG@", config.name).replace("@TEMPLATE@", template)
+    for file, text in texts.items():
+        write_file(file, text.encode(), "a config", lambda path: False, "--dir")
+    files = list(texts)
+    if not (directory / template).exists():
+        default_template().save(directory / template)
+        files.append(directory / template)
+    if as_json:
+        print_json({"files": [str(file) for file in files]})
+        return
+    for file in files:
+        say(f"Written: {file}")
+    if directory / template in files and config not in texts:
+        say(f'Set template = "{template}" in [compressor] of {config}, so that your agent uses what is tested.')
+    say(f"Next: commit them, change {template}/first.md in a pull request, and see what the gate says (docs/gate.md).")
 
 
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:

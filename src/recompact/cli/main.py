@@ -35,6 +35,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
     "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),
     "replay": ("replay", "Try other templates on one compaction, and judge whether its harm is gone."),
+    "probe": ("probe", "Count what compacted contexts still show of what the agent needed next."),
     "gate": ("gate", "Is a change to compaction worse than what it replaces? An exit code for CI."),
     "reproduce": ("reproduce", "Reproduce a table of the paper, and print it beside the paper's figures."),
     "figures": ("figures", "Draw the figures of runs as SVG and PNG."),

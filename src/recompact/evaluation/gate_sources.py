@@ -1,10 +1,11 @@
-"""Where the pairs of a gate come from: whole tasks, or stored compactions that are compacted again and continued."""
+"""Where the pairs of a gate come from: whole tasks, stored compactions that are compacted again and continued, or
+probes of such compactions, without continuing anything."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.attribution.records import says_nothing
@@ -15,9 +16,11 @@ from recompact.engine.store.runs import BROKEN, boundary_rows, continuation_rows
 from recompact.engine.study import Study
 from recompact.environments.protocol import Opening, Task
 from recompact.errors import InputError
-from recompact.evaluation.arms import NONE, Arm, built_in_arms, parse_arms
+from recompact.evaluation.arms import NONE, PROMPTED, Arm, built_in_arms, parse_arms
 from recompact.evaluation.evaluate import EvaluationPlan, PlannedRun, play_plan, tasks_of, unit_of
 from recompact.evaluation.gate import Gate, Pair, Pick, Result
+from recompact.evaluation.probes import CompactionPoint
+from recompact.evaluation.probing import KIND as PROBE, Compacted, compaction_unit, unit_name
 from recompact.evaluation.replay import NO_SUMMARY, POST, PRE, Case, case_of, draw_unit, refuse_evaluation, try_restore
 from recompact.models.failures import SetAside
 from recompact.values.outcome import BoundaryId
@@ -225,3 +228,71 @@ class ReplayPairs:
         reason = aside.get(place) or self.failed.get(place, "")
         # A compressor that writes nothing fails the agent; an environment that broke says nothing about it.
         return Result(0.0 if reason.startswith(NO_SUMMARY) else None, reason=reason)
+
+
+@dataclass
+class ProbePairs:
+    """Compaction points, each compacted by both: the share of the facts that later calls used and that are still shown.
+
+    Nothing is continued, so it is cheap, and says as much about harm as probes do.
+    """
+
+    study: Study
+    points: Sequence[CompactionPoint]
+    base: Arm
+    new: Arm
+
+    @classmethod
+    def of(cls, study: Study, points: Sequence[CompactionPoint], base: Arm, new: Arm) -> ProbePairs:
+        asked = [point for point in points if point.facts]
+        if not asked:
+            raise InputError("no later call used anything that a compaction consumed: there is nothing to ask for")
+        return cls(study, asked, base.completed(study), new.completed(study))
+
+    @property
+    def items(self) -> list[str]:
+        return [point.name for point in self.points]
+
+    @property
+    def empty(self) -> Gate:
+        gate = Gate(self.base.name, self.new.name, "compaction", "recall", "tokens")
+        models = any(PROMPTED in arm.kind for arm in (self.base, self.new))
+        return replace(
+            gate, simulated=models and is_simulated(self.study.store), identical=self.base.key == self.new.key
+        )
+
+    async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
+        points = {point.name: point for point in self.points}
+        units = {
+            unit.name: unit
+            for pick in picks
+            for arm in (self.base, self.new)
+            if arm.kind != NONE
+            for unit in [compaction_unit(self.study, self._unit(points, pick, arm), points[pick.item], arm, 1)]
+        }
+        aside: dict[str, str] = {}
+        try:
+            await self.study.complete("gate", PROBE, units.values())
+        except Unfinished as unfinished:
+            aside = _set_aside(unfinished)
+        return [
+            Pair(pick.item, pick.run, *(self._result(points, pick, arm, aside) for arm in (self.base, self.new)))
+            for pick in picks
+        ]
+
+    @staticmethod
+    def _unit(points: Mapping[str, CompactionPoint], pick: Pick, arm: Arm) -> str:
+        return unit_name(points[pick.item], arm.key, "gate", pick.run)
+
+    def _result(self, points: Mapping[str, CompactionPoint], pick: Pick, arm: Arm, aside: Mapping[str, str]) -> Result:
+        point = points[pick.item]
+        if arm.kind == NONE:
+            return Result(1.0, point.pre.size)
+        name = self._unit(points, pick, arm)
+        if name in aside:
+            return Result(None, reason=aside[name])
+        compacted = Compacted.from_json(self.study.store.result(name))
+        if not compacted.texts:
+            return Result(0.0, reason=f"{NO_SUMMARY}: {compacted.failed}")
+        shown = sum(fact.shown_in(compacted.texts[0]) for fact in point.facts)
+        return Result(shown / len(point.facts), compacted.tokens[0])
