@@ -178,6 +178,7 @@ class Overall:
     """A method over worlds: its gain over the original and how far another is ahead of it, in points, and what it
     takes."""
 
+    adaptations: int  # that all worlds have
     gain: Estimate | None
     between: float | None  # SD of the gain between worlds
     ahead: Estimate | None
@@ -198,6 +199,7 @@ def over_worlds(
         ahead = worlds_difference(by_world, against, method)
         shares = [share for world in by_world.values() if (share := pass_3(world.get(method, ()))) is not None]
         out[method] = Overall(
+            len(_shared_seeds([world.get(method, ()) for world in by_world.values()])),
             gain[0] if gain else None,
             gain[1] if gain else None,
             ahead[0] if ahead else None,
@@ -209,18 +211,31 @@ def over_worlds(
 
 def worlds_difference(
     by_world: Mapping[int, Mapping[str, Sequence[Trial]]], one: str, other: str
-) -> tuple[Estimate, float] | None:
-    """One method minus another in points: the mean over worlds, and the standard deviation between worlds."""
-    if one == other:
+) -> tuple[Estimate, float | None] | None:
+    """One method minus another in points: the mean over worlds, and the standard deviation between worlds.
+
+    Uses the adaptations that all worlds have of both, by the protocol. One adaptation does not tell how far worlds
+    differ from how far adaptations do.
+    """
+    matrices = [
+        {name: {trial.seed: list(trial.accuracy) for trial in world.get(name, ())} for name in (one, other)}
+        for world in by_world.values()
+    ]
+    seeds = _shared_seeds([world.get(name, ()) for world in by_world.values() for name in (one, other)])
+    if one == other or len(matrices) < 2 or not seeds:
         return None
-    means, variances = [], []
-    for world in by_world.values():
-        both = [{trial.seed: list(trial.accuracy) for trial in world.get(name, ())} for name in (one, other)]
-        differences = [100 * fmean(row) for row in minus(*both)]
-        if len(differences) > 1:
-            means.append(fmean(differences))
-            variances.append(variance(differences) / len(differences))
-    return random_effects(means, variances) if len(means) > 1 else None
+    differences = [
+        [100 * fmean(row) for row in minus(*({seed: own[seed] for seed in seeds} for own in each.values()))]
+        for each in matrices
+    ]
+    means = [fmean(each) for each in differences]
+    if len(seeds) == 1:
+        return random_effects(means, [0.0] * len(means))[0], None
+    return random_effects(means, [variance(each) / len(each) for each in differences])
+
+
+def _shared_seeds(several: Sequence[Sequence[Trial]]) -> set[int]:
+    return set.intersection(*({trial.seed for trial in own} for own in several))
 
 
 def pass_3(own: Sequence[Trial]) -> float | None:
@@ -235,6 +250,7 @@ def worlds_table(over: Mapping[str, Overall], worlds: int, against: str = PAIR) 
     rows = [
         (
             method,
+            each.adaptations,
             number(each.gain, signed=True, scale=1),
             Number(each.between) if each.between is not None else None,
             number(each.ahead, signed=True, scale=1),
@@ -253,7 +269,7 @@ def worlds_table(over: Mapping[str, Overall], worlds: int, against: str = PAIR) 
         f"{worlds} worlds, simulated models. Intervals are over worlds (random effects), for these test tasks.",
         "Pass^3: three adaptations drawn at random, one run of each.",
     )
-    keys = ("method", "gain", "between", "ahead", "pass_3", "steps")
+    keys = ("method", "adaptations", "gain", "between", "ahead", "pass_3", "steps")
     return Table("Methods over worlds", columns(*keys, **titles), tuple(rows), notes)
 
 
