@@ -273,12 +273,6 @@ def test_draws_beside_a_verification_go_by_its_own_settings(tmp_path: Path, coll
     assert list(read[0])[-8:-6] == ["confirmed_H", "confirmed_H_low"]
 
 
-def test_the_papers_rollout_table_is_printed() -> None:
-    rows = json.loads(recompact("controls", "--rollouts", "--json").stdout)["rows"]
-    assert [row["even"] for row in rows] == [464, 694, 750, 1042, 700, 714]
-    assert "464" in recompact("controls", "--rollouts").stdout
-
-
 def test_boundaries_of_an_evaluation_say_why_not_and_what_to_do(tmp_path: Path) -> None:
     with Store.open(tmp_path / "arms.db") as store:
         store.set_metadata(replace(store.metadata, command="evaluate", config_file="arms.toml"))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from recompact.attribution.controls import COUPLED, Controls, controls_of
-from recompact.attribution.halving import rollouts
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import directory_option, json_option, print_json, say
 from recompact.engine.store.runs import find_run
@@ -20,28 +18,19 @@ from recompact.values.texts import command_line, quantity
 _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
 """The options of `verify` that make what a control needs."""
 
-PAPER_TABLE = (133, 198, 214, 298, 200, 204)
-"""The boundaries in the rows of the paper's cost table."""
-
 
 @click.command(name="controls")
-@click.argument("run", required=False)
+@click.argument("run")
 @directory_option
 @click.option("--without", help="A run of the same tasks without compaction, for the identity check.")
-@click.option("--rollouts", is_flag=True, help="Print what halving takes for the boundaries of the paper's cost table.")
 @json_option
-def command(run: str | None, directory: Path, without: str | None, rollouts: bool, as_json: bool) -> None:
+def command(run: str, directory: Path, without: str | None, as_json: bool) -> None:
     """Check the verification of a run against chance and against theory.
 
     A/A: how many boundaries are retained although both arms are the same. Identity: does the reward that compaction
     costs equal the sum of the hazards? Halving against uniform: what does it find, for how many continuations? Do H
     and B correlate?
     """
-    if rollouts:
-        _print_rollouts(as_json)
-        return
-    if run is None:
-        raise click.UsageError("name a RUN, or ask for --rollouts")
     with Store.read(find_run(run, directory)) as store:
         refuse_without_effects(store)
         if without is None:
@@ -55,19 +44,6 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
         print_json(controls.to_json())
     else:
         _print(controls, path, more)
-
-
-def _print_rollouts(as_json: bool) -> None:
-    rows: list[dict[str, Any]] = [
-        {"boundaries": n, "even": rollouts(n), "up": rollouts(n, half="up"), "uniform 3": 6 * n} for n in PAPER_TABLE
-    ]
-    if as_json:
-        print_json({"rows": rows})
-        return
-    say('Continuations of three rounds; half = "even" gives the paper\'s table in all six rows.')
-    say("boundaries   even     up  uniform 3")
-    for row in rows:
-        say(f"{row['boundaries']:10,}  {row['even']:5,}  {row['up']:5,}  {row['uniform 3']:9,}")
 
 
 def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
