@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -155,16 +156,18 @@ def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) ->
 
 
 def test_what_limits_processes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = "the kernel limits how many processes they start"
-    watched = "how many processes they start is watched, but not limited by the kernel"
-    for limit, sandboxed, expected in (
-        (ProcessLimit(inside=True), True, held),
-        (ProcessLimit(inside=True), False, watched),
-        (ProcessLimit(groups=Path("/groups")), False, held),
-        (ProcessLimit(), True, watched),
+    """What is only watched stands in the last clause, after what the kernel limits, if that is anything."""
+    for limit, sandboxed, limited, watched in (
+        (ProcessLimit(inside=True), True, {"processes"}, {"memory", "write"}),
+        (ProcessLimit(inside=True), False, set(), {"processes", "memory", "write"}),
+        (ProcessLimit(groups=Path("/groups")), False, {"processes"}, {"memory", "write"}),
+        (ProcessLimit(groups=Path("/groups"), memory=True), False, {"processes", "memory"}, {"write"}),
+        (ProcessLimit(), True, set(), {"processes", "memory", "write"}),
     ):
         monkeypatch.setattr(protection, "process_limit", lambda limit=limit: limit)
-        assert protection.describe_limit(sandboxed) == expected
+        held, _, rest = protection.describe_limit(sandboxed).rpartition("; ")
+        words = {"processes", "memory", "write"}
+        assert ({w for w in words if w in held}, {w for w in words if w in rest}) == (limited, watched)
         assert describe("off").endswith(protection.describe_limit(sandboxed=False))
 
 
@@ -223,6 +226,40 @@ def test_it_is_known_afterwards_that_the_kernel_refused_a_process() -> None:
             group.remove()
         assert not group.refused()  # nothing is known of one that is gone
     assert not ControlGroup().refused()
+
+
+@needs("control groups")
+def test_memory_that_is_in_no_process_is_limited_by_the_kernel() -> None:
+    """A file without a name in memory, which no limit of a process counts."""
+    if not process_limit().memory:
+        pytest.skip("no control group limits memory here")
+    code = "import os\nf = os.memfd_create('x')\nfor _ in range(96): os.write(f, bytes(1 << 20))"
+    for memory, ends in ((64, -signal.SIGKILL), (512, 0)):
+        group = ControlGroup.new(GROUPS or Path(), 16, memory << 20, process_limit().memory_groups)
+        try:
+            done = subprocess.run(group.entered([sys.executable, "-c", code]), capture_output=True, check=False)
+        finally:
+            group.remove()
+        assert done.returncode == ends
+        assert not any(place and place.exists() for place in (group.place, group.memory))
+
+
+def test_in_version_2_one_group_limits_processes_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel makes these files with a group; here they are made with any directory."""
+    make = Path.mkdir
+
+    def mkdir(path: Path, *args: Any, **options: Any) -> None:
+        make(path, *args, **options)
+        for name in ("memory.max", "memory.swap.max"):
+            (path / name).write_text("max")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    group = ControlGroup.new(tmp_path, 9, 1 << 20, tmp_path / "elsewhere")
+    assert group.place is not None
+    assert group.memory is None
+    written = [(group.place / name).read_text() for name in ("pids.max", "memory.max", "memory.swap.max")]
+    assert written == ["9", str(1 << 20), "0"]
+    assert group.entered(["true"])[-2:] == [str(group.place / group.place.name / "cgroup.procs"), "true"]
 
 
 def test_without_a_group_commands_run_as_they_are() -> None:

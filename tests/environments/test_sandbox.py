@@ -472,5 +472,5 @@ def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, ins
 @needs("bubblewrap")
 async def test_an_interpreter_may_be_reached_by_a_link_in_the_directory_of_the_suite(place: Path) -> None:
     (place / "tools").symlink_to(sys.prefix)
-    suite = hosted(place, sandbox="require", python="tools/bin/python")
+    suite = hosted(place, sandbox="require", python=f"tools/bin/{Path(sys.executable).name}")
     assert await played(suite, "out = 'it runs'") == ["it runs"]

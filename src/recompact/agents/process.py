@@ -145,7 +145,7 @@ class AgentProcess:
             variables = variables_of(settings, places, task, str(directories.temporary), path)
             arguments = [_PYTHON, "-I", "-S", launcher.__file__, "-", "0", _limits(settings.limits, False)]
             arguments += [found, *command[1:]]
-            with new_group(settings.limits.processes).kept_on_success() as group:
+            with new_group(settings.limits.processes, settings.limits.memory).kept_on_success() as group:
                 process = await _spawn(group.entered(arguments), directories.workspace, variables)
             return AgentProcess(process, listener, settings, group, places.key)
         variables = variables_of(settings, places, task, TEMPORARY, path)
@@ -252,7 +252,7 @@ async def _start_sandboxed(
     inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
     process = None
     try:
-        with new_group(settings.limits.processes).kept_on_success() as group:
+        with new_group(settings.limits.processes, settings.limits.memory).kept_on_success() as group:
             with theirs, system_call_filter() as filters:
                 inner += [_limits(settings.limits, True), *command]
                 arguments = wrap_command(program, inner, policy, filters)

@@ -1,4 +1,4 @@
-"""Linux control groups: a bound on how many processes a command has at once, which the kernel itself enforces.
+"""Linux control groups: a bound on how many processes and how much memory a command has, which the kernel enforces.
 
 For cases where a limit inside a sandbox is not enforced, such as for root. Needs nothing but the standard library.
 """
@@ -24,6 +24,8 @@ _MEMBERS = "cgroup.procs"
 _NAME = re.compile(r"recompact-(\d+)-\d+")
 _NUMBERS = itertools.count()
 _ENTER = 'echo 0 > "$0" && exec "$@"'  # 0 is the process that writes it
+_ENTER_BOTH = 'echo 0 > "$0" && echo 0 > "$1" && shift && exec "$@"'
+_MEMORY = {"memory.max": "memory.swap.max", "memory.limit_in_bytes": ""}  # version 2 and 1, and what must be 0 then
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _POLL = 0.005
 
@@ -34,10 +36,12 @@ class ControlGroup:
     run as they are."""
 
     place: Path | None = None
+    memory: Path | None = None  # its group in the hierarchy that limits memory, where that is another one (version 1)
 
     @staticmethod
-    def new(parent: Path, tasks: int) -> ControlGroup:
-        """A group with room for that many tasks, threads included. Raises OSError where none can be made."""
+    def new(parent: Path, tasks: int, memory: int = 0, memory_parent: Path | None = None) -> ControlGroup:
+        """A group with room for that many tasks, threads included, and so many bytes of memory, as far as there is a
+        controller for them. Raises OSError where none can be made."""
         _remove_left_behind(parent, os.getpid())
         while True:
             place = parent / f"recompact-{os.getpid()}-{next(_NUMBERS)}"
@@ -47,13 +51,19 @@ class ControlGroup:
         with ControlGroup(place).kept_on_success() as group:
             (place / "pids.max").write_text(str(tasks))
             (place / place.name).mkdir()  # its processes are one below, where no file that they may write limits them
+            if memory and not _limit_memory(place, memory) and memory_parent is not None:
+                with contextlib.suppress(OSError):  # it stays watched
+                    group = ControlGroup(place, memory_parent / place.name)
+                    (memory_parent / place.name / place.name).mkdir(parents=True)
+                    _limit_memory(memory_parent / place.name, memory)
         return group
 
     def entered(self, arguments: Sequence[str]) -> list[str]:
         """The command line that runs another one in this group."""
         if self.place is None:
             return list(arguments)
-        return ["/bin/sh", "-c", _ENTER, str(self.place / self.place.name / _MEMBERS), *arguments]
+        members = [str(place / place.name / _MEMBERS) for place in (self.place, self.memory) if place is not None]
+        return ["/bin/sh", "-c", _ENTER_BOTH if self.memory else _ENTER, *members, *arguments]
 
     def pids(self) -> list[int]:
         """All processes in it, including those whose parents have ended."""
@@ -83,8 +93,10 @@ class ControlGroup:
         while True:
             pids = self.pids()
             kill_all(pids)  # what they have started meanwhile is seen the next time
-            _remove(self.place)
-            if not self.place.exists():
+            places = [place for place in (self.place, self.memory) if place is not None]
+            for place in places:
+                _remove(place)
+            if not any(place.exists() for place in places):
                 return
             if time.monotonic() > end:
                 _log.warning("the control group %s is still there: %d processes are in it", self.place, len(pids))
@@ -92,8 +104,22 @@ class ControlGroup:
             time.sleep(_POLL)
 
 
+def _limit_memory(place: Path, memory: int) -> bool:
+    """Whether a group has a file that limits its memory, which is then set."""
+    for name, swap in _MEMORY.items():
+        with contextlib.suppress(OSError):
+            if (place / name).exists():
+                (place / name).write_text(str(memory))
+                if swap and (place / swap).exists():
+                    (place / swap).write_text("0")
+                return True
+    return False
+
+
 def parents_of_groups(
-    membership: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo")
+    membership: Path = Path("/proc/self/cgroup"),
+    mounts: Path = Path("/proc/self/mountinfo"),
+    controller: str = "pids",
 ) -> Iterator[Path]:
     """The directories in which groups with a limit may be possible, the nearest to this process first.
 
@@ -102,28 +128,30 @@ def parents_of_groups(
     """
     if not membership.exists():
         return
-    places = dict(_mounted_hierarchies(mounts.read_text()))
+    places = dict(_mounted_hierarchies(mounts.read_text(), controller))
     for line in membership.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
-        if "pids" in controllers.split(",") and "pids" in places:
-            yield _path_in_mount(path, *places["pids"])
+        if controller in controllers.split(",") and controller in places:
+            yield _path_in_mount(path, *places[controller])
         elif not controllers and "" in places:
             own, top = _path_in_mount(path, *places[""]), places[""][0]
             for place in (own, *own.parents):
                 handed_down = place / "cgroup.subtree_control"
-                if place.is_relative_to(top) and handed_down.is_file() and "pids" in handed_down.read_text().split():
+                if not place.is_relative_to(top) or not handed_down.is_file():
+                    continue
+                if controller in handed_down.read_text().split():
                     yield place
 
 
-def _mounted_hierarchies(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
-    """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; each with its root."""
+def _mounted_hierarchies(mounts: str, controller: str) -> Iterator[tuple[str, tuple[Path, str]]]:
+    """Where the hierarchy of a controller is mounted, and (as "") that of version 2; each with its root."""
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
         root, place = head.split()[3:5]
         if tail.startswith("cgroup2 "):
             yield "", (Path(place), root)
-        elif tail.startswith("cgroup ") and "pids" in tail.split()[-1].split(","):
-            yield "pids", (Path(place), root)
+        elif tail.startswith("cgroup ") and controller in tail.split()[-1].split(","):
+            yield controller, (Path(place), root)
 
 
 def _path_in_mount(path: str, place: Path, root: str) -> Path:

@@ -136,7 +136,7 @@ def start_host(settings: HostSettings, log: int) -> HostProcess:
     try:
         with (
             theirs,
-            new_group(settings.limits.processes).kept_on_success() as group,
+            new_group(settings.limits.processes, settings.limits.memory).kept_on_success() as group,
             system_call_filter() as filters,
         ):
             command, started = _command(settings, program, private, theirs.fileno(), lifeline.theirs, filters)

@@ -28,6 +28,8 @@ class ProcessLimit:
 
     inside: bool = False
     groups: Path | None = None
+    memory: bool = False  # whether these groups limit memory too
+    memory_groups: Path | None = None  # where, if that is another directory
 
 
 @cache
@@ -36,7 +38,11 @@ def process_limit() -> ProcessLimit:
     program, _ = find_bubblewrap()
     if program is not None and _holds_inside(program):
         return ProcessLimit(inside=True)
-    return ProcessLimit(groups=next(filter(_holds_in_groups, parents_of_groups()), None))
+    groups = next(filter(_holds_in_groups, parents_of_groups()), None)
+    if groups is None:
+        return ProcessLimit()
+    elsewhere = next(filter(lambda place: place != groups, parents_of_groups(controller="memory")), None)
+    return ProcessLimit(groups=groups, memory=_holds_memory(groups, elsewhere), memory_groups=elsewhere)
 
 
 def most_tasks(processes: int) -> int:
@@ -58,10 +64,14 @@ def setting(tasks: int) -> str:
     return f"{{ ulimit -u {tasks} || ulimit -p {tasks}; }} 2>/dev/null"
 
 
-def new_group(processes: int) -> ControlGroup:
-    """A control group for a command that may have that many processes, where such groups are what limits them here."""
-    groups = process_limit().groups
-    return ControlGroup() if groups is None else ControlGroup.new(groups, most_tasks(processes))
+def new_group(processes: int, memory: int) -> ControlGroup:
+    """A control group for a command that may have that many processes and bytes, where such groups are what limits them
+    here. The kernel stops it later than the watcher, so that the excess is noticed and reported."""
+    limit = process_limit()
+    if limit.groups is None:
+        return ControlGroup()
+    most = memory + memory // 4 if limit.memory else 0
+    return ControlGroup.new(limit.groups, most_tasks(processes), most, limit.memory_groups)
 
 
 def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
@@ -77,11 +87,15 @@ def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
 
 
 def describe_limit(sandboxed: bool) -> str:
-    """Who limits how many processes are started, in a few words."""
+    """Who limits how many processes are started and what they use, in a few words."""
     limit = process_limit()
+    held = "the kernel limits how many processes they start"
+    if limit.groups is not None and limit.memory:
+        return f"{held} and their memory; what they write is watched, but not limited by the kernel"
+    rest = "their memory and what they write are watched, but not limited by the kernel"
     if limit.groups is not None or (limit.inside and sandboxed):
-        return "the kernel limits how many processes they start"
-    return "how many processes they start is watched, but not limited by the kernel"
+        return f"{held}; {rest}"
+    return "how many processes they start, their memory and what they write are watched, but not limited by the kernel"
 
 
 def _holds_inside(program: str) -> bool:
@@ -104,6 +118,19 @@ def _holds_in_groups(parent: Path) -> bool:
         return forks(_ROOM) and not forks(1)
     except OSError:  # this process may not make any
         return False
+
+
+def _holds_memory(parent: Path, elsewhere: Path | None) -> bool:
+    """Whether a program that keeps 64 MiB ends in a group with half of that, and not in one with room."""
+
+    def keeps(memory: int) -> bool:
+        group = ControlGroup.new(parent, _ROOM, memory, elsewhere)
+        try:
+            return _succeeds(group.entered(("/bin/sh", "-c", "head -c 67108864 /dev/zero | tail > /dev/null")))
+        finally:
+            group.remove()
+
+    return keeps(1 << 30) and not keeps(1 << 25)
 
 
 def _succeeds(command: Sequence[str]) -> bool:

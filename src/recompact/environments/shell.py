@@ -171,7 +171,7 @@ def _start(
 ) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
     """The process while it is watched, and its group. Afterwards it is ended, with all that a sandbox, a group or its
     tree of processes tells to be its own."""
-    group = new_group(limits.processes)
+    group = new_group(limits.processes, limits.memory)
     reader, writer = os.pipe()
     if sandboxed:
         arguments = [arguments[0], "--info-fd", str(writer), *arguments[1:]]

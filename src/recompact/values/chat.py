@@ -19,9 +19,12 @@ Role = Literal["system", "user", "assistant", "tool"]
 Finish = Literal["stop", "length", "refusal"]
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
 def canonical(value: object) -> str:
     """The one JSON text of a value: keys sorted, no spaces, nothing escaped that need not be."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def sha256(text: str) -> str:
