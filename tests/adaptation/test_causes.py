@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sentences import numbers_in
 
-from recompact.adaptation.cause_kinds import Trials, kinds_of
+from recompact.adaptation.cause_kinds import Trials, check_clause, kinds_of
 from recompact.adaptation.causes import KindOfCause, Settings, candidates_from, weigh_kinds
 from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.missing_facts import KINDS, Kind
@@ -123,3 +123,23 @@ def test_one_cause_of_lost_success_makes_a_clause_and_one_of_steps_does_not(
 ) -> None:
     causes = [(each, ("page",)) for each in known("page", losses).causes]
     assert bool(weigh_kinds(causes, Settings(weights=weights))) is enough  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Keep the token t-91 of Ann.",
+        "The agent must check every payment.",
+        "# Heading",
+        "Keep {{ history }}",
+        "x" * 301,
+    ],
+)
+def test_a_clause_in_other_words_is_refused_where_it_names_a_task_or_tells_the_agent(text: str) -> None:
+    with pytest.raises(ValueError):
+        check_clause(text, frozenset({"t-91"}))
+
+
+def test_a_usable_clause_is_one_line() -> None:
+    assert check_clause("- Keep every page\n  that was read.", frozenset({"t-91"})) == "Keep every page that was read."

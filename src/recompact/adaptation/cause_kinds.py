@@ -1,8 +1,8 @@
-"""What kind of thing the cause of a harmful compaction is.
+"""What kind of thing the cause of a harmful compaction is, and a general clause for a kind in the optimizer's words.
 
 A cause is a few pieces whose return closed the loss. What continuations then used of them or no longer did again, and
 the form of the pieces, tell records from pages, tokens, changes made and the like. The same forms tell what any
-compaction lost, harmful or not.
+compaction lost, harmful or not. A clause that names anything of a task, or tells the agent how to act, is refused.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.adaptation.missing_facts import Kind, kind_of, repeated_work
+from recompact.adaptation.excerpts import head_and_tail
+from recompact.adaptation.lock import names
+from recompact.adaptation.method import MethodInputs, Question, answers
+from recompact.adaptation.missing_facts import NOUNS, Kind, kind_of, repeated_work
+from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.attribution.bisection.cause import Cause, CausePiece
 from recompact.attribution.bisection.pieces import Piece, dropped_pieces
 from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
+from recompact.engine.store.records import read_boundary
+from recompact.engine.store.store import Store
+from recompact.values.candidate import Clause
 from recompact.values.chat import canonical
 from recompact.values.masking import mask_secrets
 from recompact.values.tokens import TokenCounter
@@ -141,3 +148,73 @@ def _used_kinds(piece: CausePiece, boundary: Boundary, closing: Sequence[Traject
 def _literal_kinds(facts: Iterable[str], text: str) -> set[Kind]:
     hidden = mask_secrets(text)
     return {kind_of(fact, secret=not occurs(fact, hidden)) for fact in facts}
+
+
+SHOWN = 3  # causes in one question
+LONGEST = 1_500  # characters shown of a piece or a summary
+LENGTH = 300  # characters of a clause
+
+PROMPT = prompt("clause")
+
+CAUSE = prompt("clause-cause")
+
+SCHEMA = {
+    "title": "clause",
+    "type": "object",
+    "properties": {"clause": {"type": "string"}},
+    "required": ["clause"],
+    "additionalProperties": False,
+}
+
+
+async def word_clauses(
+    inputs: MethodInputs, causes: Mapping[Kind, Sequence[Cause]], instances: frozenset[str], method: str
+) -> dict[Kind, str]:
+    """A clause for each kind that the optimizer found words for."""
+    questions = {
+        kind: Question(f"word/{method}/{kind}", _clause_question(describe(inputs.records, kind, own), instances))
+        for kind, own in causes.items()
+    }
+    worded = await answers(inputs, "word", f"{method} clause", questions, useful=bool, failed=lambda answer: False)
+    return {kind: text for kind, text in worded.items() if text}
+
+
+def describe(store: Store, kind: Kind, causes: Sequence[Cause]) -> str:
+    """The question about one kind: the pieces of its causes, the summaries that lacked them, and what changed."""
+    shown = []
+    for cause in sorted(causes, key=lambda cause: cause.loss != "success")[:SHOWN]:
+        summary = read_boundary(store, cause.boundary.unit, cause.boundary.index).post.summary
+        pieces = "\n".join(f"{piece.heading}\n{piece.text}".strip() for piece in cause.pieces)
+        shown.append(
+            CAUSE.format(
+                pieces=head_and_tail(pieces, LONGEST).text,
+                summary=head_and_tail(summary.text if summary else "", LONGEST).text,
+                change=cause.sentence(),
+            )
+        )
+    return PROMPT.format(kind=NOUNS[kind][1], causes="\n".join(shown))
+
+
+def _clause_question(prompt: str, instances: frozenset[str]) -> Any:
+    async def answer(optimizer: Optimizer) -> str:
+        return (
+            await ask(optimizer, prompt, SCHEMA, lambda value: check_clause(value["clause"], instances))
+        ).value or ""
+
+    return answer
+
+
+def check_clause(value: Any, instances: frozenset[str]) -> str:
+    """A clause as one line; raises ValueError where it cannot be used."""
+    text = " ".join(str(value).split()).lstrip("-* ")
+    if not text:
+        raise ValueError("the clause is empty")
+    if len(text) > LENGTH:
+        raise ValueError(f"the clause has {len(text)} characters: at most {LENGTH} are allowed")
+    if Clause(text, "", ()).tells_agent:
+        raise ValueError("the clause tells the agent how to act: say what the summary has to contain")
+    if named := [literal for literal in sorted(instances) if names(text, literal)]:
+        raise ValueError(f"the clause names {named[0]!r}, which belongs to one task only")
+    if "{{" in text or "<" in text or text.startswith("#"):
+        raise ValueError("the clause is plain text: no heading, tag or placeholder")
+    return text

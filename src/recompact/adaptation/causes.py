@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds
+from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds, word_clauses
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.facts import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.lock import instances_in, locked_candidate
@@ -48,8 +48,8 @@ Evidence = Literal["tested", "suspected", "random pieces", "random compactions"]
 """What the clauses come from: causes that interventions showed, what the optimizer suspects, or chance."""
 
 
-Wording = Literal["sparing", "entries"]
-"""Which fixed words the clauses are in: those without absolutes, or those with them."""
+Wording = Literal["sparing", "entries", "optimizer"]
+"""Whose words the clauses are in: fixed ones, without absolutes or with them, or the optimizer's."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,12 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
     form = ENTRIES if settings.wording == "entries" else SPARING
+    wordings: Mapping[Kind, str] = {}
+    if settings.wording == "optimizer":
+        causes = {each.kind: each.causes for each in kinds}
+        wordings = await word_clauses(inputs, causes, instances, name)
     make = prior_candidates if settings.prior else candidates_from
-    return Proposal(make(inputs.template, kinds, instances, name, form), counts, statement)
+    return Proposal(make(inputs.template, kinds, instances, name, wordings, form), counts, statement)
 
 
 async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInputs, Known, int]:
@@ -287,13 +291,14 @@ def candidates_from(
     kinds: Sequence[KindOfCause],
     instances: frozenset[str],
     name: str,
+    wordings: Mapping[Kind, str] | None = None,
     form: Form = SPARING,
 ) -> tuple[Candidate, ...]:
     """The merged candidate with a clause for each kind, and one against lost success alone where that is less."""
     success = [each for each in kinds if each.success]
     sets = [list(kinds), *([success] if 0 < len(success) < len(kinds) else [])]
     return tuple(
-        _candidate(f"{name}-{number}", template, template, _clauses(template, chosen, form), instances)
+        _candidate(f"{name}-{number}", template, template, _clauses(template, chosen, wordings, form), instances)
         for number, chosen in enumerate(sets, 1)
     )
 
@@ -308,13 +313,16 @@ def prior_candidates(
     kinds: Sequence[KindOfCause],
     instances: frozenset[str],
     name: str,
+    wordings: Mapping[Kind, str] | None = None,
     form: Form = SPARING,
 ) -> tuple[Candidate, ...]:
     """One candidate with a clause for every kind and without needless absolutes, and one that leaves those alone."""
     tested = [each.kind for each in kinds]
-    clauses = _clauses(template, kinds, form)
+    clauses = _clauses(template, kinds, wordings, form)
     others = [kind for kind in form.clauses if kind not in tested]
-    clauses += [(kind, _clause(kind, template, form, (), UNTESTED)) for kind in others]
+    clauses += [
+        (kind, Clause(clause_of(kind, form=form), section_of(kind, template.first), (), UNTESTED)) for kind in others
+    ]
     softer, changed = without_absolutes(template, tested)
     whole = _candidate(f"{name}-1", template, softer, clauses, instances)
     if not changed:
@@ -325,12 +333,14 @@ def prior_candidates(
     return whole, _candidate(f"{name}-2", template, template, clauses, instances)
 
 
-def _clauses(template: Template, kinds: Sequence[KindOfCause], form: Form) -> list[tuple[Kind, Clause]]:
-    return [(each.kind, _clause(each.kind, template, form, each.answers, each.proof)) for each in kinds]
-
-
-def _clause(kind: Kind, template: Template, form: Form, answers: tuple[str, ...], proof: str) -> Clause:
-    return Clause(clause_of(kind, form=form), section_of(kind, template.first), answers, proof)
+def _clauses(
+    template: Template, kinds: Sequence[KindOfCause], wordings: Mapping[Kind, str] | None, form: Form
+) -> list[tuple[Kind, Clause]]:
+    texts = {each.kind: (wordings or {}).get(each.kind) or clause_of(each.kind, form=form) for each in kinds}
+    return [
+        (each.kind, Clause(texts[each.kind], section_of(each.kind, template.first), each.answers, each.proof))
+        for each in kinds
+    ]
 
 
 def _candidate(
@@ -368,8 +378,8 @@ def causes(
         name,
         partial(propose, settings=settings, name=name),
         needs_effects=True,
-        asks_optimizer=evidence == "suspected",
-        phases=(f"{PHASE}/", f"{KIND}/") if bisects else (),
+        asks_optimizer=evidence == "suspected" or wording == "optimizer",
+        phases=(f"{PHASE}/", f"{KIND}/", f"word/{name}/") if bisects else (),
         cites="compaction",
         reasons=reasons if bisects else lambda store: {},
         color="#B0413E" if evidence == "tested" else "#C9A09F",
