@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_support import AGENT, Clerk, Forgetful, write_notes
 from aiohttp import web
 from click.testing import CliRunner
+from commands import recompact, served
 from loopback import served_app
 from needs import needs, require
 
+from recompact import gateway
 from recompact.cli.main import cli
 from recompact.engine.compactor import Compactor
 from recompact.engine.store.calls import usage_by_phase
@@ -161,3 +165,73 @@ def test_a_receiver_that_is_gone_ends_no_command(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     run_tracked(tmp_path, "collect")
+
+
+@pytest.fixture
+def kept() -> Iterator[Any]:
+    """What the provider of an application has been sent."""
+    require("otel")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    stop = otel.start(provider)
+    yield exporter
+    stop()
+
+
+def test_a_wrapped_agent_sends_the_spans_of_its_episode(receiver: list[Any], tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    (tmp_path / "agent.py").write_text(AGENT)
+    place, python = tmp_path / "tasks" / "notes" / "files", os.path.realpath(sys.executable)
+    with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
+        model = f'base_url = "{server.base_url}"\n'
+        (tmp_path / "mine.toml").write_text(
+            f'[suite]\nuse = "workspace"\n[models.clerk]\nid = "clerk"\n{model}'
+            f'[models.forgetful]\nid = "forgetful"\n{model}[agent]\nmodel = "clerk"\n'
+            '[compressor]\nmodel = "forgetful"\nbudget = 450\n[run]\ncounter = "characters"\n'
+        )
+        wrapped = ("wrap", "--json", "--out", tmp_path / "out.jsonl", tmp_path / "mine.toml", "--", python)
+        agent = (tmp_path / "agent.py", "chat", "plain", "Read the notes.")
+        done = recompact("--track", "otel", *wrapped, *agent, cwd=place)
+    assert done.returncode == 0, done.stderr
+    told, spans = json.loads(done.stdout), spans_of(receiver)
+    (whole,) = (span for span in spans if span.name.startswith("invoke_agent"))
+    compactions = [span for span in spans if span.name == "compact_messages"]
+    assert len(compactions) == len(told["compactions"]) >= 2
+    assert {span.parent_span_id for span in compactions} == {whole.span_id}
+    sizes = [
+        (each["compaction.tokens_before"], each["compaction.tokens_after"]) for each in map(values_of, compactions)
+    ]
+    assert sizes == [(each["before"], each["after"]) for each in told["compactions"]]
+    asked = [values_of(span) for span in spans if span.name.startswith("chat")]
+    used = {
+        role: sum(each["gen_ai.usage.input_tokens"] for each in asked if each["recompact.role"] == role)
+        for role in told["usage"]
+    }
+    assert used == {role: usage[0] for role, usage in told["usage"].items()}
+    assert "gen_ai.input.messages" not in str(receiver)
+
+
+def test_a_loop_behind_the_gateway_sends_the_spans_of_its_episode(kept: Any, tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    schema = {"type": "object", "properties": {"command": {"type": "string"}}}
+    shell: Any = {"type": "function", "function": {"name": "shell", "parameters": schema}}
+    messages: list[Any] = [{"role": "user", "content": "Read the notes."}]
+    with gateway(Clerk(), compressor=Forgetful(), budget=450, counter="characters") as client:
+        while True:
+            completion = client.chat.completions.create(model="m", messages=messages, tools=[shell])
+            message = completion.choices[0].message.model_dump(exclude_none=True)
+            if not message.get("tool_calls"):
+                break
+            (call,) = message["tool_calls"]
+            command = json.loads(call["function"]["arguments"])["command"]
+            place = tmp_path / "tasks" / "notes" / "files"
+            output = subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True).stdout
+            messages += [message, {"role": "tool", "tool_call_id": call["id"], "content": output}]
+    names = Counter(span.name.split()[0] for span in kept.get_finished_spans())
+    assert names["invoke_agent"] == 1
+    assert names["compact_messages"] >= 2
+    assert names["chat"] >= names["compact_messages"] + 8
