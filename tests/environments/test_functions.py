@@ -100,6 +100,15 @@ def test_what_no_agent_can_call_is_refused_with_a_sentence(tool: Any, sentence: 
     assert sentence in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("tools", "tasks", "given"),
+    [(look, {"a": ("A?", "a")}, "function"), ([look], [("A?", "a")], "list of 1"), ([look], None, "NoneType")],
+)
+def test_what_a_suite_is_made_of_is_said_where_it_is_something_else(tools: Any, tasks: Any, given: str) -> None:
+    with pytest.raises(InputError, match=f"suite s: its (tools|tasks) must be .* not {given}"):
+        function_suite("s", tools, tasks)
+
+
 def test_an_agent_gives_the_value_of_an_enum_and_the_function_gets_the_member() -> None:
     suite = function_suite("s", [paint], {"t": ("Paint.", "done")})
     environment = suite.environment(Task("t", "Paint."))

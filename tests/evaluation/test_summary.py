@@ -405,3 +405,11 @@ def test_all_figures_of_an_evaluation() -> None:
     assert first["groups"]["difficulty"]["easy"]["tasks"] == 1
     assert second["acc"] == 0
     assert found["notes"] == list(notes(shown))
+
+
+def test_why_an_arm_never_succeeded_is_told() -> None:
+    never = arm("never", ["000"] * 4)
+    ended = replace(never, rows=tuple(replace(row, ending="step limit") for row in never.rows))
+    told = [note for note in notes(evaluation("e", [GOOD, ended])) if note.startswith("never")]
+    assert [numbers_in(note) for note in told] == [["12", "12"]]
+    assert "step limit" in told[0]

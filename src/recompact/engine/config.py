@@ -69,6 +69,7 @@ class PriceConfig:
     input: Amount = key(0.0, "of a request")
     output: Amount = key(0.0, "of an answer")
     cached: Amount | None = key(None, "of what the server had in its cache; default: that of input")
+    currency: str = key("", "such as USD: it is named where money is")
 
 
 @dataclass(frozen=True)

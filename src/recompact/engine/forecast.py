@@ -77,6 +77,7 @@ class Forecast:
     prices: Mapping[str, Price] = field(default_factory=dict)  # by role
     seconds: float | None = None  # of one call, with what happens until the next
     concurrency: int = 1
+    currency: str = ""  # of the prices, where the config names one
 
     @property
     def total(self) -> Amount:
@@ -100,6 +101,7 @@ class Forecast:
             "tokens": self.total.tokens,
             "usage": _usage_json(self.total.usage),
             "money": self.money,
+            "currency": self.currency or None,
             "seconds": self.duration,
             "basis": self.basis,
         }
@@ -127,7 +129,9 @@ def with_price(forecast: Forecast, config: Config) -> Forecast:
     """The forecast with the prices and the concurrency of a config."""
     roles = {"agent": config.agent.model, "compressor": config.compressor_model, "optimizer": config.optimizer_model}
     prices = {role: price_of(config.models.get(name)) for role, name in {**roles, **config.suite.models}.items()}
-    return replace(forecast, prices=prices, concurrency=config.run.concurrency)
+    named = {model.price.currency for model in config.models.values() if model.price.input or model.price.output}
+    currency = named.pop() if len(named) == 1 else ""
+    return replace(forecast, prices=prices, concurrency=config.run.concurrency, currency=currency)
 
 
 def price_of(settings: ModelConfig | None) -> Price:
@@ -158,6 +162,9 @@ def _units(work: Work) -> str:
     return f"{about}, at most {most:,}" if most > work.expected.units else about
 
 
+_UNIT = 5.0  # seconds of a call, by which people can work out a time of their own
+
+
 def _notes(forecast: Forecast, ceiling: CeilingConfig, spent: Amount, paid: float) -> Iterable[str]:
     total = forecast.total
     roles = ", ".join(
@@ -167,16 +174,21 @@ def _notes(forecast: Forecast, ceiling: CeilingConfig, spent: Amount, paid: floa
     if forecast.money is None:
         yield "Money: unknown, since the config gives no price."
     else:
-        yield f"Money: about {forecast.money:,.2f} in the currency of the config's prices, with nothing cached."
+        currency = forecast.currency or "in the currency of the config's prices"
+        yield f"Money: about {forecast.money:,.2f} {currency}, with nothing cached."
     if forecast.duration is not None:
         yield f"Time: about {_time(forecast.duration)} at the speed so far."
+    elif total.calls:
+        each = _time(_UNIT * total.calls / forecast.concurrency)
+        yield f"Time: the model's speed is not known before its first calls; every {_UNIT:g} s of a call are {each}."
     for word, limit, needed, gone in (
         ("tokens", ceiling.tokens, float(total.tokens), float(spent.tokens)),
         ("money", ceiling.money, forecast.money or 0.0, paid),
     ):
         if limit is not None and needed:
             share = max(0.0, limit - gone) / needed
-            enough = "suffices" if share >= 1 else f"stops the work after about {share:.0%} of it"
+            part = f"about {share:.0%}" if share >= 0.01 else "less than 1%"
+            enough = "suffices" if share >= 1 else f"stops the work after {part} of it"
             yield f"[ceiling] {word} = {limit:,g} {enough}; {gone:,.0f} of it is spent."
     yield f"Nothing was run. The figures rest on {forecast.basis}."
 

@@ -42,6 +42,12 @@ FINISH = ToolSpec(
 INSTRUCTIONS = "Do the task with the tools you have, one call at a time. When it is done, call finish with the answer."
 
 
+_SHAPE = (
+    'write {"id": ("the text of the task", "the expected answer")}; in place of the answer may be a function that gets'
+    " the answer and the state and returns True or False"
+)
+
+
 @dataclass(frozen=True)
 class FunctionSuite:
     """A suite made by `function_suite`."""
@@ -90,11 +96,19 @@ def function_suite(
     >>> [tool.name for tool in suite.environment(suite.tasks("train")[0]).start().tools]
     ['look', 'finish']
     """
+    if not isinstance(tools, Sequence):
+        raise InputError(f"suite {name}: its tools must be a list of functions, as in [look], not {_kind(tools)}")
+    if not isinstance(tasks, Mapping):
+        raise InputError(f"suite {name}: its tasks must be a dict, not {_kind(tasks)}: {_SHAPE}")
     for tool in tools:
         tool_spec(tool)  # which refuses parameters that no agent can give, before anything runs
         _check_plain(name, tool)
     by_split = _by_split(name, tasks, splits)
     return FunctionSuite(name, tuple(tools), by_split, dict(state or {}), instructions, behaviour, literals)
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
 
 
 def _by_split(
@@ -115,10 +129,13 @@ def _by_split(
             if not (isinstance(task, tuple | list) and len(task) == 2 and isinstance(task[0], str)):
                 raise InputError(
                     f"suite {suite}: task {id!r} of split {split!r} must be its text and the answer expected,"
-                    f" not {type(task).__name__}"
+                    f" not {_kind(task)}: {_SHAPE}"
                 )
             if not isinstance(task[1], str) and not callable(task[1]):
-                raise InputError(f"suite {suite}: the answer to task {id!r} must be a str or a function that checks it")
+                raise InputError(
+                    f"suite {suite}: the answer to task {id!r} must be a str or a function that checks it, not"
+                    f" {_kind(task[1])}: {_SHAPE}"
+                )
     seen: dict[str, str] = {}
     for split, each in by_split.items():
         for id in each:

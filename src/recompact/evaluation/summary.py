@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from recompact.engine.store.runs import BROKEN
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
@@ -33,6 +35,7 @@ from recompact.evaluation.paired import (
 from recompact.values.stats import RESAMPLES, Estimate, bootstrap, wilson
 from recompact.values.tables import Cell, Column, Number, Row, Table, columns
 from recompact.values.texts import quantity
+from recompact.values.trajectory import why_none_succeeded
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
 BOLD = "Bold: the best of the arms that compress within the same scope and budget."
@@ -129,6 +132,10 @@ def _missing(evaluation: Evaluation) -> list[str]:
         lines.append(f"Nothing is finished yet: {', '.join(evaluation.not_begun)}.")
     lines += [*left_out(shared.left_out, len(shared.broken)), *seen_tasks(evaluation.arms, shared)]
     lines += compaction_lines(evaluation.arms, shared)
+    for arm in evaluation.arms:
+        whole = [row for row in arm.rows if row.ending != BROKEN]  # of the others a line above tells
+        if whole and not any(row.success for row in whole):
+            lines.append(f"{arm.label}: {why_none_succeeded(Counter(row.ending for row in whole))}")
     names: dict[str, list[str]] = {}
     for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)

@@ -18,6 +18,25 @@ COMPACTION_FAILED = "compaction failed"
 Ending = Literal["finished", "step limit", "context overflow", "refused", "environment error", "compaction due"]
 """`compaction due`: a start that several arms share, which each of them continues from its first compaction."""
 
+_FAILED: Mapping[str, str] = {
+    "finished": "ended by themselves, and their check did not pass",
+    "step limit": "ended at the step limit",
+    "context overflow": "ended because their context was too long for the model",
+    "refused": "ended because the model refused",
+    "environment error": "broke with their environment",
+}
+
+
+def why_none_succeeded(endings: Mapping[str, int]) -> str:
+    """How trajectories ended of which none succeeded, most frequent first.
+
+    >>> why_none_succeeded({"finished": 1, "step limit": 5})
+    'None of 6 succeeded: 5 ended at the step limit, 1 ended by themselves, and their check did not pass.'
+    """
+    ways = sorted(endings.items(), key=lambda item: -item[1])
+    words = ", ".join(f"{number:,} {_FAILED.get(ending, ending)}" for ending, number in ways)
+    return f"None of {sum(endings.values()):,} succeeded: {words}."
+
 
 @dataclass(frozen=True)
 class Action:

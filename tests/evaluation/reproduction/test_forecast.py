@@ -153,3 +153,19 @@ def test_an_adaptation_counts_what_is_left_of_each_step(tmp_path: Path) -> None:
     facts = json.loads(recompact("adapt", config, "--method", "facts", "--dry-run", "--json").stdout)["works"]
     assert "revise" not in [work["name"] for work in facts]
     assert "[ceiling]" in recompact("adapt", config, "--dry-run").stdout
+
+
+def test_a_currency_is_named_and_a_time_can_be_worked_out(tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    price = "price = { input = 1.0, output = 4.0, currency = 'EUR' }"
+    config.write_text(
+        f'[suite]\nuse = "pocket"\n[models.m]\nid = "m"\nbase_url = "http://127.0.0.1:9/v1"\n{price}\n'
+        '[agent]\nmodel = "m"\n[compressor]\nmodel = "m"\n[ceiling]\nmoney = 0.01\n[run]\nconcurrency = 4\n'
+    )
+    told = json.loads(recompact("collect", config, "--dry-run", "--json").stdout)
+    said = recompact("collect", config, "--dry-run", columns=200).stdout
+    calls = sum(usage["calls"] for usage in told["usage"].values())
+    assert (told["currency"], told["seconds"]) == ("EUR", None)
+    assert f"{told['money']:,.2f} EUR" in said
+    assert f"every 5 s of a call are {5 * calls / 4 / 60:.0f} min" in said
+    assert "less than 1%" in said

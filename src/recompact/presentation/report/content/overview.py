@@ -19,6 +19,7 @@ from recompact.values.effect import Effect
 from recompact.values.outcome import BoundaryId
 from recompact.values.tables import Column, Number, Row, Table, columns, format_signed
 from recompact.values.texts import quantity
+from recompact.values.trajectory import why_none_succeeded
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
@@ -33,6 +34,7 @@ def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
     notes = ["* simulated models"] if any(run.simulated for run in runs) else []
     for run in runs:
         notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []
+        notes += [f"{run.name}: {why_none_succeeded(run.endings)}"] if run.trajectories and not run.success else []
         notes += [f"{run.name}: {quantity(run.set_aside, 'unit')} set aside"] if run.set_aside else []
         if run.suite_changes:
             changes = quantity(run.suite_changes, "change")
@@ -125,8 +127,11 @@ BOUNDARY_COLUMNS = (
 LISTED = 300  # boundaries in the list of a page
 
 
-def counts_table(verification: Verification, success: Mapping[str, bool]) -> Table:
-    """The paper's counts, for all trajectories, the failed and the successful ones; `success` is by unit."""
+def counts_table(
+    verification: Verification, success: Mapping[str, bool], endings: Mapping[str, int] | None = None
+) -> Table:
+    """The paper's counts, for all trajectories, the failed and the successful ones; `success` is by unit. With
+    `endings`, a note says how they ended if none succeeded."""
     effects = {f.id: f.effect for f in verification.verdicts if f.effect is not None}
     limits = Thresholds(verification.settings.hazard, verification.settings.burden)
     heads = columns(
@@ -142,6 +147,8 @@ def counts_table(verification: Verification, success: Mapping[str, bool]) -> Tab
     )
     rows = tuple(tuple(getattr(row, column.key) for column in heads) for row in counts(effects, success, limits))
     notes = ["By the estimates of all draws; an allocation that gives some boundaries fewer draws can retain fewer."]
+    if endings and not any(success.values()):
+        notes.insert(0, why_none_succeeded(endings))
     if unequal := unequal_note(effects.values()):
         notes.append(unequal)
     if helped := sum(e.helped and e.burden >= limits.burden for e in effects.values()):

@@ -5,6 +5,7 @@ Each comes with where it is from: models, settings, versions, and the commands b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,7 +322,7 @@ def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: boo
         name=name,
         verification=every,
         harm=harm_of(every, len(rows), control_of(store, every.settings)),
-        counts=counts_table(every, {row.unit: row.success for row in rows}),
+        counts=counts_table(every, {row.unit: row.success for row in rows}, Counter(row.ending for row in rows)),
         boundaries=boundary_table(every),
         cases=cases,
         timeline=timeline(every),
