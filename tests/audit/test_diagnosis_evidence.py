@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from sentences import numbers_in
 from recompact.adaptation.evidence import EvidenceText
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.revision import Diagnosis, Finding
-from recompact.audit import diagnosis
 from recompact.audit.diagnosis import (
     OBSERVATIONAL,
     SUMMARY_CHARS,
@@ -31,6 +30,7 @@ from recompact.audit.diagnosis import (
 )
 from recompact.audit.findings import Need, Scene, ShownCall
 from recompact.audit.scoring import Assessment, RankedCompaction
+from recompact.engine import assembly
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
 from recompact.values.candidate import Candidate, Clause
@@ -277,25 +277,23 @@ def revision(clause: str = "Keep every path exactly.") -> str:
     return json.dumps({"rules": [rule], "first": revised.first, "update": revised.update})
 
 
-def sent(monkeypatch: pytest.MonkeyPatch, text: str, *replies: str) -> tuple[ObservedDiagnosis, Scripted, Config]:
+def sent(monkeypatch: pytest.MonkeyPatch, text: str, *replies: str) -> tuple[ObservedDiagnosis, Scripted]:
     model = Scripted(*replies)
-    used: list[Config] = []
 
     @asynccontextmanager
-    async def clients(config: Config) -> AsyncIterator[Mapping[str, Any]]:
-        used.append(config)
+    async def clients(config: Config, needed: Sequence[str]) -> AsyncIterator[Mapping[str, Any]]:
+        assert needed == ["luna"]
         yield {"luna": model}
 
-    monkeypatch.setattr(diagnosis, "open_clients", clients)
-    return asyncio.run(diagnose_observed(config(text), plan(2), TEMPLATE, words)), model, used[0]
+    monkeypatch.setattr(assembly, "open_clients", clients)
+    return asyncio.run(diagnose_observed(config(text), plan(2), TEMPLATE, words)), model
 
 
 def test_each_compaction_is_diagnosed_then_one_template_is_revised(monkeypatch: pytest.MonkeyPatch) -> None:
     text = CONFIG.replace('model = "luna"\n', 'model = "luna"\nmax_output_tokens = 123\ntemperature = 0.5\n')
     text += '[agent]\nmodel = "terra"\n[models.terra]\nid = "terra-1"\n'
     abstains = json.dumps({"findings": [], "abstain": "It is chance."})
-    result, model, used = sent(monkeypatch, text, answer(), abstains, '{"groups": []}', revision())
-    assert used.used_models == {"luna"}
+    result, model = sent(monkeypatch, text, answer(), abstains, '{"groups": []}', revision())
     assert [bool(each.causes) for each in result.diagnoses] == [True, False]
     assert result.candidate is not None
     assert result.candidate.name == "observed-1"
@@ -313,14 +311,14 @@ def test_each_compaction_is_diagnosed_then_one_template_is_revised(monkeypatch: 
 
 def test_where_nothing_was_diagnosed_no_revision_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     abstains = json.dumps({"findings": [], "abstain": "It is chance."})
-    result, model, _ = sent(monkeypatch, CONFIG, abstains, abstains)
+    result, model = sent(monkeypatch, CONFIG, abstains, abstains)
     assert result.candidate is None
     assert len(model.requests) == 2
 
 
 def test_a_revision_must_not_name_what_stood_in_an_excerpt(monkeypatch: pytest.MonkeyPatch) -> None:
     text = CONFIG.replace("evidence_tokens = 900", "evidence_tokens = 900\nredraws = 0")
-    result, _, _ = sent(monkeypatch, text, answer(), answer(), '{"groups": []}', revision("Keep x9042 in view."))
+    result, _ = sent(monkeypatch, text, answer(), answer(), '{"groups": []}', revision("Keep x9042 in view."))
     assert result.candidate is not None
     assert result.candidate.template is None
     assert "names 'x9042'" in result.candidate.objections[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,9 @@ from recompact.adaptation.result import clause_json, clause_lines, section_chang
 from recompact.adaptation.revision import Diagnosis, diagnose, revise
 from recompact.audit.findings import ShownCall
 from recompact.audit.scoring import Assessment, RankedCompaction
-from recompact.engine.assembly import open_clients
+from recompact.engine.assembly import open_model
 from recompact.engine.config import Config
 from recompact.engine.forecast import price_of
-from recompact.models.limits import Metered, Spending
 from recompact.models.secrets import scrubber
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Decoding
@@ -191,19 +189,10 @@ def plan_diagnosis(config: Config, assessment: Assessment, top: int, count: Toke
 
 async def diagnose_observed(config: Config, plan: Plan, template: Template, count: TokenCounter) -> ObservedDiagnosis:
     """Send a plan: a diagnosis of each compaction, then one revision within the section lock."""
-    model = config.optimizer_model
-    alone = replace(
-        config,
-        agent=replace(config.agent, model=model),
-        compressor=replace(config.compressor, model=model),
-        suite=replace(config.suite, models={}),
-    )
-    spending = Spending(config.ceiling.tokens, config.ceiling.money)
-    async with AsyncExitStack() as stack:
-        clients = await stack.enter_async_context(open_clients(alone))
+    async with open_model(config, config.optimizer_model, count) as (model, spending):
         c = config.optimizer
         optimizer = Optimizer(
-            Metered(model, clients[model], spending, price_of(config.models.get(model)), count),
+            model,
             Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
             config.adapt.redraws,
         )

@@ -92,7 +92,7 @@ def command(
         loaded = load_config(config)
     if loaded is not None or drafting:
         check_directory(revised, RESULT, "--revised")
-    places = paths or _usual_places(as_json)
+    places = paths or usual_transcripts(as_json)
     with console(stderr=True).status("reading transcripts"):
         findings = _audit(places)
         assessment = assess(findings)
@@ -164,7 +164,7 @@ def _audit(places: tuple[Path, ...]) -> Audit:
     return audit
 
 
-def _usual_places(quiet: bool) -> tuple[Path, ...]:
+def usual_transcripts(quiet: bool) -> tuple[Path, ...]:
     readers = transcript_readers()
     places = list(usual_places(readers=readers))
     if not places:

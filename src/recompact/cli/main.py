@@ -23,6 +23,7 @@ COMMANDS = {
     "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in its own virtual environment."),
     "tasks": ("tasks", "List tasks that are folders, or make one from a git repository."),
     "audit": ("audit", "Show what agents redid after compactions in your own transcripts: no model, no key."),
+    "preview": ("preview", "Before a compaction: where your harness would cut, what is at stake, what a prompt loses."),
     "config": ("config", "Print the JSON schema of configs, for editors."),
     "check": ("check", "Check a config: report every mistake with its line and a fix."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),

@@ -43,7 +43,7 @@ from recompact.values.chat import Usage
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template, resolve
 from recompact.values.texts import command_line
-from recompact.values.tokens import counter
+from recompact.values.tokens import TokenCounter, counter
 from recompact.version import __version__
 
 COLLECTION, EVALUATION = "collect", "evaluate"
@@ -177,6 +177,14 @@ async def open_clients(
             limited = Limited(Shaped(client, count), limits, notices)
             clients[name] = Retrying(limited, policy, notices, partial(lost, name))
         yield clients
+
+
+@asynccontextmanager
+async def open_model(config: Config, name: str, count: TokenCounter) -> AsyncIterator[tuple[ChatModel, Spending]]:
+    """One model of a config alone, within the config's ceiling, and what it spends."""
+    spending = Spending(config.ceiling.tokens, config.ceiling.money)
+    async with open_clients(config, needed=[name]) as clients:
+        yield Metered(name, clients[name], spending, price_of(config.models.get(name)), count), spending
 
 
 def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:

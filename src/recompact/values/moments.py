@@ -83,15 +83,16 @@ class _View:
             self.turns[-1].results.append(Message("tool", event.text, call_id=event.call))
 
     def _passage(self, event: Passage) -> None:
+        message = Message("user" if event.role == "user" else "system", event.text)
         if event.role == "assistant":
             self._open("", event.key).texts.append(event.text)
         elif not self.turns and not self.summary:
-            self.prefix.append((event.key, Message("system" if event.role == "system" else "user", event.text)))
+            self.prefix.append((event.key, message))
         elif self.turns:
             self.turns[-1].keys.add(event.key)
-            self.turns[-1].results.append(Message("user", event.text))
+            self.turns[-1].results.append(message)
         else:  # said after a summary, before the agent's first word
-            self.turns.append(_Open({event.key}, results=[Message("user", event.text)]))
+            self.turns.append(_Open({event.key}, results=[message]))
 
     def _open(self, batch: str, key: str) -> _Open:
         """The turn that the agent's next word or call belongs to: the last one, unless it has results already."""

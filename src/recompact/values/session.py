@@ -146,6 +146,16 @@ class Tally:
     notes: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a harness leaves word for word when it compacts: the last turns, as many as fit into `tokens` but at least
+    `turns` of them, and the latest of what the user said, up to `said` tokens."""
+
+    turns: int = 1
+    tokens: int = 0
+    said: int = 0
+
+
 class Unreadable(Exception):
     """A file, or a part of one, cannot be read. The text says why."""
 
@@ -160,6 +170,7 @@ class Transcript:
     size: int  # bytes
     modified: float  # when the file was changed last, in seconds
     events: Callable[[Tally], Iterator[Event]]
+    tail: Tail | None = None  # None where it is not known how this harness cuts
 
 
 Reason = Literal["link", "special", "unreadable", "foreign", "empty"]

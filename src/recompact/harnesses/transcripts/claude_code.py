@@ -31,6 +31,7 @@ from recompact.values.session import (
     Result,
     Rewind,
     Size,
+    Tail,
     Tally,
 )
 from recompact.values.texts import word_set
@@ -260,4 +261,6 @@ def _strings(value: Any) -> Iterator[str]:
             waiting += reversed(each)
 
 
-READER = Reader("claude-code", recognises, read, (Place("projects", "CLAUDE_CONFIG_DIR", "~/.claude"),))
+READER = Reader(
+    "claude-code", recognises, read, (Place("projects", "CLAUDE_CONFIG_DIR", "~/.claude"),), tail=Tail(turns=1)
+)

@@ -21,7 +21,7 @@ from recompact.harnesses.transcripts.reader import (
     speaker,
     text,
 )
-from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tail, Tally
 from recompact.values.texts import word_set
 
 _TYPES = word_set(
@@ -154,4 +154,5 @@ READER = Reader(
     recognises,
     read,
     (Place("sessions", "CODEX_HOME", "~/.codex"), Place("archived_sessions", "CODEX_HOME", "~/.codex")),
+    tail=Tail(turns=0, said=20_000),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import Reader, items, mapping, number, text
-from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tail, Tally
 
 _ASIDE = frozenset(["step-start", "reasoning", "patch", "file", "compaction", "snapshot", "agent", "retry", "subtask"])
 
@@ -69,4 +69,4 @@ def _tool(place: int, key: str, part: Mapping[str, Any], cwd: str, tally: Tally)
         yield Result(call, words, state.get("status") == "error", key, place)
 
 
-READER = Reader("opencode", recognises, read)
+READER = Reader("opencode", recognises, read, tail=Tail(tokens=15_000))  # a quarter of the window, if that is less

@@ -30,6 +30,7 @@ from recompact.values.session import (
     Result,
     Rewind,
     Size,
+    Tail,
     Tally,
 )
 
@@ -142,5 +143,8 @@ def _compaction(line: int, key: str, record: Mapping[str, Any]) -> CompactionEve
     )
 
 
-READER = Reader("pi", recognises, read, (Place("sessions", "PI_CODING_AGENT_DIR", "~/.pi/agent"),))
-OPENCLAW = Reader("openclaw", recognises_openclaw, read, (Place("agents", "OPENCLAW_STATE_DIR", "~/.openclaw"),))
+_TAIL = Tail(tokens=20_000)  # keepRecentTokens
+READER = Reader("pi", recognises, read, (Place("sessions", "PI_CODING_AGENT_DIR", "~/.pi/agent"),), tail=_TAIL)
+OPENCLAW = Reader(
+    "openclaw", recognises_openclaw, read, (Place("agents", "OPENCLAW_STATE_DIR", "~/.openclaw"),), tail=_TAIL
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.values.session import Event, Role, Tally
+from recompact.values.session import Event, Role, Tail, Tally
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Reader:
     read: Callable[[Iterable[Record], Tally], Iterator[Event]]
     places: tuple[Place, ...] = ()
     next_file: Callable[[list[Any]], str] = lambda sample: ""  # the file beside it in which the session goes on
+    tail: Tail | None = None  # what the harness's own compaction leaves word for word, by default
 
 
 def objects_in(records: Iterable[Record], tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:

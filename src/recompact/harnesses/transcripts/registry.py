@@ -77,7 +77,7 @@ def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS)
             first, reader = files[0], known[key].reader
             size, modified = sum(file.size for file in files), _modification_time(files[-1].path)
             events = partial(_events, reader, files, harbor.trial_outcome(first.path, results))
-            yield Transcript(first.path, first.member, reader.harness, size, modified, events)
+            yield Transcript(first.path, first.member, reader.harness, size, modified, events, reader.tail)
 
 
 @dataclass(frozen=True)
