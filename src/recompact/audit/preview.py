@@ -135,7 +135,7 @@ def preview(pre: Context, tail: Tail, count: TokenCounter) -> Preview:
     pre = _with_opening_as_turn(pre, count)
     cut = _cut(pre.turns, tail)
     dropped, kept = pre.turns[:cut], pre.turns[cut:]
-    bare = Context(pre.prefix, None, kept, tuple(_said(dropped, tail.said, count)))
+    bare = Context(pre.prefix, None, kept, tuple(_latest_words(dropped, tail.said, count)))
     shown = shown_text(bare)
     effects = [(turn, call, _effect(call)) for turn in dropped for call in turn.message.calls]
     return Preview(
@@ -186,7 +186,7 @@ def _cut(turns: Sequence[Turn], tail: Tail) -> int:
     return cut
 
 
-def _said(turns: Sequence[Turn], room: int, count: TokenCounter) -> Iterator[Pin]:
+def _latest_words(turns: Sequence[Turn], room: int, count: TokenCounter) -> Iterator[Pin]:
     """The latest of what the user said, in order."""
     pins: list[Pin] = []
     for message in reversed([each for turn in turns for each in turn.results if each.role == "user"]):
