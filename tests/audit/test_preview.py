@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def count(text: str) -> int:
     return len(text.split())
 
 
-def turn(name: str, arguments: dict[str, object], result: str = "ok") -> Turn:
+def turn(name: str, arguments: Mapping[str, object], result: str = "ok") -> Turn:
     call = ToolCall(f"{name}{result}", name, json.dumps(arguments))
     return Turn.measured(Message("assistant", "", (call,)), (Message("tool", result, call_id=call.id),), count)
 

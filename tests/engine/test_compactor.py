@@ -448,3 +448,19 @@ def test_whoever_asks_gets_a_receipt_and_cannot_stop_the_work() -> None:
         raise ValueError("no paper")
 
     assert asyncio.run(compactor(Writer(), on_receipt=fail).compact(messages)) == short
+
+
+@pytest.mark.parametrize("otherwise", ["accept", "keep"])
+def test_a_check_repairs_once_or_keeps_the_messages_for_one_more_turn(otherwise: str) -> None:
+    messages = [SYSTEM, TASK, *openai_turn(1), *openai_turn(2), *openai_turn(3)]
+    receipts: list[Receipt] = []
+    lines = [f"fact {n} " + "of a list " * 3 for n in range(9)]
+    checking = compactor(Writer(), check=lambda pre, post: lines, otherwise=otherwise, on_receipt=receipts.append)
+    after = asyncio.run(checking.compact(messages))
+    if otherwise == "keep":
+        assert (after, receipts) == (messages, [])
+    else:
+        assert receipts[0].repaired == ()  # not even the first fits into a quarter of this budget
+    roomy = compactor(Writer(), 90, check=lambda pre, post: ["fact 0"], otherwise=otherwise, on_receipt=receipts.append)
+    assert "fact 0" in str(asyncio.run(roomy.compact(messages))[2])
+    assert receipts[-1].repaired == ("fact 0",)

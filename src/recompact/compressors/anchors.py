@@ -40,19 +40,26 @@ class Anchors:
 
 
 def with_appendix(
-    post: Context, entries: Sequence[str], limit: int, count: TokenCounter, heading: str = HEADING, between: str = ", "
+    post: Context,
+    entries: Sequence[str],
+    limit: int,
+    count: TokenCounter,
+    heading: str = HEADING,
+    between: str = ", ",
+    before: str = "",
 ) -> tuple[Context, int]:
     """The context with as many entries below its summary as fit into `limit` tokens, the first ones first, and how
     many those are."""
     low, high = 0, len(entries)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = count(f"{heading}\n{between.join(entries[:middle])}") <= limit
+        fits = count(f"{heading}\n{before}{between.join(entries[:middle])}") <= limit
         low, high = (middle, high) if fits else (low, middle - 1)
     if not low:
         return post, 0
-    before = f"{post.summary.text}\n\n" if post.summary else ""
-    summary = replace(post.summary or Summary("", 0), text=f"{before}{heading}\n{between.join(entries[:low])}")
+    above = f"{post.summary.text}\n\n" if post.summary else ""
+    text = f"{above}{heading}\n{before}{between.join(entries[:low])}"
+    summary = replace(post.summary or Summary("", 0), text=text)
     return replace(post, summary=replace(summary, tokens=count(summary.text))), low
 
 

@@ -22,12 +22,13 @@ COMPRESSORS = Registry(
         "masking": "recompact.compressors.masking:Masking",
         "clear_tool_results": "recompact.compressors.clear_tool_results:ClearToolResults",
         "anchors": "recompact.compressors.anchors:Anchors",
+        "checked": "recompact.compressors.checked:Checked",
         "pinned": "recompact.compressors.pinned:Pinned",
         "recall": "recompact.compressors.recall:Recall",
     },
 )
 PLUS = "+"
-WRAPPING = ("anchors", "pinned", "recall")
+WRAPPING = ("anchors", "checked", "pinned", "recall")
 """Those that need another one to work on."""
 
 

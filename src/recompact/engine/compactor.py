@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from recompact.compressors.checked import Check, Checked, LacksFacts
 from recompact.compressors.pinned import Pinned, check_pins
 from recompact.compressors.protocol import SCOPES, CompressorInputs, CompressorKind, Scope
 from recompact.compressors.registry import compose, compressor_kind, load_compressor
@@ -57,7 +58,10 @@ class Compactor:
     system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
     `pinned` are texts that are still there, word for word, after every compaction; they count in the budget. `kind`,
     `options` and `trigger` are those of [compressor]; a kind that asks no model does without one (None). `on_receipt`
-    is called with the receipt of each compaction: what it dropped, kept, pinned and lost, and its cost.
+    is called with the receipt of each compaction: what it dropped, kept, pinned and lost, and its cost. `check` says
+    what must survive: "literals", "probes", or a function of the contexts before and after that returns what is
+    missing. As much of that as fits is appended to the summary, once; where that is not all, `otherwise` accepts the
+    compaction or keeps the old messages for one more turn. No check by default: see docs/strategies.md.
     """
 
     template: Template | Path | str
@@ -70,6 +74,8 @@ class Compactor:
     options: Mapping[str, Any] = field(default_factory=dict)
     trigger: str = BUDGET
     on_receipt: Callable[[Receipt], object] | None = None
+    check: str | Check | None = None
+    otherwise: Literal["accept", "keep"] = "accept"
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
@@ -85,9 +91,13 @@ class Compactor:
 
     @property
     def _kind(self) -> CompressorKind:
-        chosen = load_compressor(self.kind, self.options, Path.cwd())
-        pins = {"texts": tuple(self.pinned), "rules": False, "files": ()}
-        return compose([compressor_kind(Pinned, pins), chosen]) if self.pinned else chosen
+        kinds = [load_compressor(self.kind, self.options, Path.cwd())]
+        if self.check is not None:
+            kinds.insert(0, compressor_kind(Checked, {"check": self.check, "otherwise": self.otherwise}))
+        if self.pinned:
+            pins = {"texts": tuple(self.pinned), "rules": False, "files": ()}
+            kinds.insert(0, compressor_kind(Pinned, pins))
+        return compose(kinds) if len(kinds) > 1 else kinds[0]
 
     def _due(self, context: Context) -> bool:
         return Schedule(load_trigger(self.trigger, Path.cwd())).due(context, self.budget, len(context.turns))
@@ -113,7 +123,10 @@ class Compactor:
             if compressor is None:
                 return list(messages)
             began = time.perf_counter()
-            compaction = await compressor.compress(conversation.context, self.budget)
+            try:
+                compaction = await compressor.compress(conversation.context, self.budget)
+            except LacksFacts:
+                return list(messages)
         pre, post = conversation.context, compaction.context
         if post.size >= pre.size:
             return list(messages)

@@ -1,0 +1,136 @@
+"""A check finds what a summary lacks, one repair puts it back, and what does not fit is accepted or refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Scripted
+
+from recompact.compressors.checked import HEADING, Checked, LacksFacts, Probes, load_check
+from recompact.compressors.protocol import Compaction, CompressorInputs
+from recompact.compressors.registry import load_compressor
+from recompact.errors import InputError, OptionError
+from recompact.values.chat import Message, ToolCall, Usage, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import default_template
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+def turn(value: str, said: str = "fine") -> Turn:
+    call = ToolCall("1", "pay", f'{{"token": "{value}"}}')
+    return Turn(Message("assistant", "", (call,)), (Message("tool", said, call_id="1"),), 40)
+
+
+RULE = Turn(Message("assistant", "?"), (user("Never pay twice."),), 10)
+PRE = Context((), turns=(RULE, turn("pay-7f3a91"), turn("pay-8b2c02"), turn("x")))
+
+
+class Writes:
+    """A compressor that always writes the same summary."""
+
+    def __init__(self, text: str = "paid") -> None:
+        self.text = text
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        self.budget = budget
+        return Compaction(replace(context, summary=Summary.measured(self.text, count), turns=context.turns[-1:]))
+
+
+def inputs(*replies: str) -> CompressorInputs:
+    return CompressorInputs(model=Scripted(*replies), template=default_template(), count=count)
+
+
+def checked(inner: Writes, *replies: str, pre: Context = PRE, budget: int = 400, **options: Any) -> Compaction:
+    return asyncio.run(Checked(inputs(*replies), inner, **options).compress(pre, budget))
+
+
+def summary(compaction: Compaction) -> str:
+    assert compaction.context.summary is not None
+    return compaction.context.summary.text
+
+
+def test_rules_and_values_of_calls_are_put_back_and_counted() -> None:
+    inner = Writes()
+    compaction = checked(inner)
+    assert compaction.repaired == ("Never pay twice.", "pay-8b2c02", "pay-7f3a91")
+    assert summary(compaction) == f"paid\n\n{HEADING}\n- Never pay twice.\n- pay-8b2c02\n- pay-7f3a91"
+    assert compaction.context.summary == Summary.measured(summary(compaction), count)
+    assert inner.budget == 300  # a quarter is left for the repair
+
+
+def test_where_nothing_is_missing_nothing_changes() -> None:
+    inner = Writes("never pay twice; pay-7f3a91 and pay-8b2c02")
+    assert checked(inner).repaired == ()
+    assert HEADING not in summary(checked(inner))
+
+
+def test_a_repair_outlives_the_next_compaction() -> None:
+    first = checked(Writes()).context
+    again = checked(Writes("more"), pre=replace(first, turns=(turn("y"), turn("z"))))
+    assert set(again.repaired) == {"Never pay twice.", "pay-8b2c02", "pay-7f3a91"}
+
+
+@pytest.mark.parametrize(("otherwise", "kept"), [("accept", 1), ("keep", 0)])
+def test_what_does_not_fit_is_accepted_or_keeps_the_old_context(otherwise: str, kept: int) -> None:
+    wanted = [f"fact number {n} of a long list" for n in range(9)]
+
+    def check(pre: Context, post: Context) -> Sequence[str]:
+        return wanted
+
+    if not kept:
+        with pytest.raises(LacksFacts, match="fact number"):
+            checked(Writes(), check=check, tokens=20, otherwise=otherwise)
+        return
+    assert checked(Writes(), check=check, tokens=20, otherwise=otherwise).repaired == tuple(wanted[:1])
+
+
+def test_a_function_may_be_asynchronous_and_lines_stay_lines() -> None:
+    async def check(pre: Context, post: Context) -> Sequence[str]:
+        return ["one\nthing", "", "one thing"]
+
+    assert checked(Writes(), check=check).repaired == ("one thing",)
+
+
+def test_probes_ask_one_question_at_a_time_and_put_back_what_is_wrong() -> None:
+    asked = "Which token? | pay-7f3a91\nHow often? | once\nno question here"
+    compaction = checked(Writes(), asked, "UNKNOWN", "only once", check="probes")
+    assert compaction.repaired == ("Which token? pay-7f3a91",)
+    assert compaction.usage.calls == 3
+
+
+def test_probes_that_say_nothing_usable_change_nothing() -> None:
+    assert checked(Writes(), "I cannot.", check="probes").repaired == ()
+
+
+def test_a_check_is_found_by_name_or_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def rooms(pre, post):\n    return ['room 7']\n")
+    assert load_check("mine.py:rooms", inputs(), tmp_path)(PRE, PRE) == ["room 7"]
+    assert isinstance(load_check("probes", inputs()), Probes)
+    with pytest.raises(InputError, match="literls"):
+        load_check("literls", inputs())
+    with pytest.raises(InputError):
+        load_check(7, inputs())
+
+
+def test_it_needs_another_compressor_to_work_on() -> None:
+    with pytest.raises(InputError, match=r"checked\+prompted"):
+        load_compressor("checked", {}, Path())
+    with pytest.raises(OptionError):
+        load_compressor("checked+prompted", {"checked": {"otherwise": "perhaps"}}, Path())
+    assert load_compressor("checked+prompted", {"checked": {"check": "literals"}}, Path()).uses_template
+
+
+def test_usage_of_the_inner_compressor_is_kept() -> None:
+    class Costs(Writes):
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            return replace(await super().compress(context, budget), usage=Usage(7, 3))
+
+    assert checked(Costs()).usage == Usage(7, 3)
