@@ -38,7 +38,7 @@ from recompact.values.stats import Estimate, bootstrap_ratios
 from recompact.values.tables import Number, Table, columns, render
 from recompact.values.trajectory import Trajectory
 
-FEWEST = 6  # tasks, below which an interval says nothing
+FEWEST, FEWEST_FOR_STEPS = 6, 30  # tasks, below which an interval says nothing (docs/evaluation.md)
 TOKENS = 256  # of a repair: the default of `checked`
 
 
@@ -146,9 +146,9 @@ def table(title: str, places: Sequence[Place], compactions: int) -> Table:
     def number(value: float | None) -> Number | None:
         return None if value is None else Number(value, 3)
 
-    def interval(estimate: Estimate, digits: int) -> Number:
+    def interval(estimate: Estimate, digits: int, fewest: int) -> Number:
         ends = (estimate.low, estimate.high) if len(set(tasks)) >= FEWEST else None
-        return Number(estimate.value, digits, interval=ends, signed=True)
+        return Number(estimate.value, digits, interval=ends, signed=True, unmarked=len(set(tasks)) < fewest)
 
     rows = tuple(
         (
@@ -157,8 +157,8 @@ def table(title: str, places: Sequence[Place], compactions: int) -> Table:
             number(v.r),
             number(v.d),
             number(v.threshold),
-            interval(v.gain, 3),
-            interval(v.steps, 2),
+            interval(v.gain, 3, FEWEST),
+            interval(v.steps, 2, FEWEST_FOR_STEPS),
             v.words,
         )
         for name, v in verdicts.items()

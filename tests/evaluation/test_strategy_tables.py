@@ -15,13 +15,20 @@ from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun, read_arms
 from recompact.evaluation.arms import parse_arms
-from recompact.evaluation.evaluate import evaluate, open_evaluation
-from recompact.evaluation.strategies import (
-    EVERY,
+from recompact.evaluation.costs import (
+    Compactions,
+    _cached_share,
+    arm_costs,
     common_size,
     compactions_of,
+    cost_table,
+    costs_of,
+)
+from recompact.evaluation.evaluate import evaluate, open_evaluation, unit_of
+from recompact.evaluation.strategies import (
+    EVERY,
     equal_context,
     strategies,
     strategies_of,
@@ -144,3 +151,36 @@ def test_strategies_are_named_like_arms() -> None:
     parse_arms(EVERY, CONFIG.compressor, default_template())
     with pytest.raises(InputError, match="all"):
         strategies(" , ")
+
+
+def test_what_an_arm_reads_writes_and_pays_adds_up(store: Store) -> None:
+    shown = evaluation("pocket", read_arms(store))
+    costs = costs_of(store, shown)
+    assert [each.arm for each in costs] == [arm.label for arm in shown.arms]
+    for each, own in zip(costs, shown.arms, strict=True):
+        agent = [row.usage["agent"] for row in own.rows]
+        assert each.read + each.written == pytest.approx(sum(usage.input for usage in agent) / len(agent))
+        whole = READ * each.read + WRITE * each.written + OUTPUT * each.output + each.summaries
+        assert each.cost.value == pytest.approx(whole)
+        assert (each.bill is None) == (each.compactions == 0) == (each.paid is None)
+    assert len(cost_table(costs).rows) == len(costs)
+
+
+def test_a_compaction_has_paid_where_enough_calls_follow(store: Store) -> None:
+    shown = evaluation("pocket", read_arms(store))
+    prompting = next(each for each in shown.arms if each.label.startswith("prompting"))
+    costs = arm_costs(store, shown, prompting)
+    assert costs.bill is not None
+    every = [compactions_of(store, unit_of(prompting.settings["key"], row.task, row.run)) for row in prompting.rows]
+    assert sum(each.number for each in every) == costs.compactions
+    for each in every:
+        assert len(each.bills) == len(each.following) == each.number
+        assert all(bill.read + bill.written + bill.saved > 0 for bill in each.bills)
+    assert costs.bill.saved == round((costs.before - costs.after) / costs.compactions)
+
+
+def test_what_a_server_reports_comes_before_what_we_assume() -> None:
+    row = TaskRun("t", 0, True, 3, usage={"agent": Usage(1000, 10, cached=900, cache_reported=1000)})
+    assumed = Compactions(0, 0, 0, 0.25)
+    assert _cached_share(row, assumed) == 0.9
+    assert _cached_share(replace(row, usage={"agent": Usage(1000, 10)}), assumed) == 0.25

@@ -22,8 +22,9 @@ from recompact.audit.measures import (
 from recompact.audit.noise import built_in_names
 from recompact.values.call_effects import ASIDE, READING, CallEffect
 from recompact.values.literals import Literal, contains, covers, holds, literals
+from recompact.values.prices import OUTPUT, READ, CompactionBill
 from recompact.values.rules import rules_in, says
-from recompact.values.session import CompactionEvent
+from recompact.values.session import CompactionEvent, Size
 from recompact.values.shell import join_path
 
 SUMMARY = 24_000  # characters of a summary that a case shows
@@ -217,6 +218,7 @@ class PendingCompaction:
     asked: str
     folder: str  # that the session runs in
     in_all: tuple[int, int]  # calls of any kind that were dropped and kept
+    first: Size | None = None  # what the file reports of the first reply after it
 
 
 def settle(
@@ -260,7 +262,18 @@ def settle(
         *pending.in_all,
         measured,
         lost_rules(pending.dropped, pending.kept, event),
+        _bill(pending, before, after),
     )
+
+
+def _bill(pending: PendingCompaction, before: int | None, after: int | None) -> CompactionBill | None:
+    """From what the first reply after it read. What the summary itself cost, files do not tell: at least its own text,
+    and reading the context from the cache."""
+    first = pending.first
+    if first is None or first.read is None or first.written is None or not before or not after:
+        return None
+    summary = OUTPUT * (len(pending.event.summary or "") // CHARACTERS_PER_TOKEN) + READ * before
+    return CompactionBill(first.read, first.written, before - after, summary)
 
 
 def _sizes(pending: PendingCompaction) -> tuple[int | None, int | None, bool]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from recompact.audit.measures import Point, Scheme
 from recompact.values.literals import Literal
 from recompact.values.masking import safe_line
+from recompact.values.prices import CompactionBill
 from recompact.values.session import Standing, Tally
 from recompact.values.shell import Range
 
@@ -120,6 +121,15 @@ class AuditedCompaction:
     kept_in_all: int
     measured: Mapping[str, int]  # by scheme: calls in its window that the measures count
     lost_rules: tuple[str, ...] = ()  # that the user had stated, and that neither the summary nor what was kept has
+    bill: CompactionBill | None = None  # the least that it cost, where the file tells what the next reply read
+    replies: int = 0  # of the model after it, up to the next compaction or the end, as far as the file reports them
+
+    @property
+    def paid(self) -> bool | None:
+        """Whether so many replies came after it that it may have paid for itself; if not, it has not."""
+        if self.bill is None:
+            return None
+        return self.bill.payback is not None and self.replies >= self.bill.payback
 
     @property
     def coverage(self) -> float | None:

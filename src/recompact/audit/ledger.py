@@ -80,6 +80,7 @@ class Ledger:
         self._asked = ""
         self._batch = ""
         self._size: int | None = None
+        self._replies = 0  # since the last compaction, as far as the file reports their sizes
         self._summary = ""
         self._summary_number = -1  # of the compaction that wrote it
         self.tally = tally
@@ -94,7 +95,7 @@ class Ledger:
             case Passage():
                 self._take_message(event)
             case Size():
-                self._take_size(event.tokens)
+                self._take_size(event)
             case Info():
                 self._take_info(event)
             case CompactionEvent():
@@ -140,10 +141,14 @@ class Ledger:
         if event.text:
             self._hold(Text(number, event.role, event.text, len(event.text)))
 
-    def _take_size(self, tokens: int) -> None:
-        self._size = tokens
-        if self._pending is not None and self._pending.after is None:
-            self._pending.after = tokens
+    def _take_size(self, event: Size) -> None:
+        self._size = event.tokens
+        self._replies += 1
+        if self._pending is not None:
+            if self._pending.after is None:
+                self._pending.after = event.tokens
+            if self._pending.first is None and (event.read or event.written):
+                self._pending.first = event
 
     def _take_call(self, event: Call) -> None:
         number = self._next(event.key)
@@ -298,7 +303,8 @@ class Ledger:
         """Measure the placebo points since the last compaction."""
         stretch = self._stretch
         if self._compactions:
-            self._compactions[-1] = replace(self._compactions[-1], following=len(stretch.steps))
+            self._compactions[-1] = replace(self._compactions[-1], following=len(stretch.steps), replies=self._replies)
+        self._replies = 0
         if kept_calls is not None:
             self._kept_calls.append(kept_calls)
         if not self._kept_calls:

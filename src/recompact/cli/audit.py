@@ -27,6 +27,7 @@ from recompact.harnesses.registry import HARNESSES, transcript_readers
 from recompact.harnesses.transcripts.registry import read_transcripts, usual_places
 from recompact.models.failures import CeilingReached, ModelFailure
 from recompact.presentation.audit import words
+from recompact.presentation.audit.bills import bills
 from recompact.presentation.audit.page import render
 from recompact.presentation.audit.plain import plain
 from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
@@ -189,7 +190,7 @@ def _write_draft(drafted: Draft, directory: Path, date: str) -> None:
 def _show(assessment: Assessment, drafted: Draft, top: int, page: Path | None) -> None:
     out = console()
     out.print(words.scope(assessment), markup=False)
-    for text in (*words.answer(assessment), *words.outcomes(assessment)):
+    for text in (*words.answer(assessment), *words.outcomes(assessment), *bills(assessment)):
         out.print(f"\n{text}", markup=False)
     if assessment.contrasts:
         _print_table(out, measure_table(assessment))

@@ -52,6 +52,7 @@ from recompact.evaluation.adaptations import (
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING, Arm, parse_arms
 from recompact.evaluation.breakdown import BUDGET, MODEL, breakdown, breakdown_table, by_model, check_by
+from recompact.evaluation.costs import cost_table, costs_of
 from recompact.evaluation.evaluate import (
     PHASE,
     EvaluationPlan,
@@ -66,7 +67,7 @@ from recompact.evaluation.strategies import strategies, strategies_of
 from recompact.evaluation.summary import Evaluation, arm_table, detail_tables, difference_table, evaluation, to_json
 from recompact.presentation.report.content.answer import arm_contrasts
 from recompact.presentation.report.content.lead import answer
-from recompact.values.tables import Format
+from recompact.values.tables import Format, Table
 from recompact.values.template import resolve
 from recompact.values.texts import command_line
 
@@ -289,6 +290,8 @@ def _report(
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
     }
+    costs = costs_of(store, shown) if details or form == "json" else ()
+    more |= {"costs": [each.to_json() for each in costs]}
     side_by_side = strategies_of(store, shown) if compared else None
     if side_by_side is not None:
         more |= side_by_side.to_json()
@@ -296,7 +299,8 @@ def _report(
         tables = side_by_side.tables(len(shown.shared.tasks))
         print_tables(tables[:1] if form == "csv" else tables, form)
     elif alone or form not in ("json", "csv"):  # those have room for one table: the one by model
-        print_evaluation(shown, form, against=against, by=by, details=details, more=more)
+        further = [cost_table(costs)] if costs else []
+        print_evaluation(shown, form, against=against, by=by, details=details, more=more, further=further)
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
     if form == "terminal" and shared.statement:
@@ -336,7 +340,14 @@ def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
 
 
 def print_evaluation(
-    shown: Evaluation, form: Format, *, against: str | None, by: tuple[str, ...], details: bool, more: dict[str, Any]
+    shown: Evaluation,
+    form: Format,
+    *,
+    against: str | None,
+    by: tuple[str, ...],
+    details: bool,
+    more: dict[str, Any],
+    further: Sequence[Table] = (),
 ) -> None:
     """All arms side by side, in the format that was asked for."""
     differences = difference_table(shown, against or PROMPTING)
@@ -357,7 +368,7 @@ def print_evaluation(
         return
     tables += [differences[0]] if differences else []
     tables += [adaptations_table(several)] if several else []
-    tables += detail_tables(shown) if details else ()
+    tables += (*detail_tables(shown), *further) if details else ()
     print_tables(tables, form)
     if form == "terminal":
         claims = answer(*arm_contrasts(shown, differences[1] if differences else []))

@@ -17,11 +17,11 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.costs import arm_costs
 from recompact.evaluation.metrics import per_task
 from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
-from recompact.values.prices import PRICES, cost, same_beginning
+from recompact.values.prices import PRICES
 from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
 from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell
 
@@ -58,61 +58,6 @@ def strategies(text: str) -> tuple[str, ...]:
     if not names:
         raise InputError(f"--strategies {text!r} names none: write all, or as in --strategies none,masking,prompting")
     return EVERY if names == ("all",) else names
-
-
-# --- what compactions did in one trajectory
-
-
-@dataclass(frozen=True)
-class Compactions:
-    """The compactions of one trajectory: how many, their sizes before and after together, and which share of all that
-    the agent read was as in its call before, so that a server's cache has it."""
-
-    number: int
-    before: int
-    after: int
-    cached: float
-
-
-def compactions_of(store: Store, unit: str) -> Compactions:
-    """From the record of a trajectory, by our own counter."""
-    document = store.result(unit)
-    boundaries = {each["step"]: each for key in document["boundaries"] for each in [store.document(bytes.fromhex(key))]}
-    sizes, kept, size = [], [], 0
-    for step, turn in enumerate(document["turns"]):
-        boundary = boundaries.get(step)
-        if boundary is not None:
-            size = context_size(boundary["post"])
-        kept.append(size if boundary is None else common_size(boundary["pre"], boundary["post"]))
-        sizes.append(size)
-        size += turn[2]
-    fixed = document["peak"] - max(sizes, default=0)  # system prompt, tools and task, which every call has
-    read = sum(fixed + (last if step not in boundaries else kept[step]) for step, last in enumerate(sizes[:-1], 1))
-    total = sum(fixed + each for each in sizes)
-    return Compactions(
-        len(boundaries),
-        sum(context_size(each["pre"]) for each in boundaries.values()),
-        sum(context_size(each["post"]) for each in boundaries.values()),
-        read / total if total else 0.0,
-    )
-
-
-def context_size(context: Mapping[str, Any]) -> int:
-    """The size of a recorded context."""
-    summary, pinned = context["summary"], context.get("pinned", ())
-    sizes = (*((summary[1],) if summary else ()), *(pin[1] for pin in pinned), *(turn[2] for turn in context["turns"]))
-    return sum(map(int, sizes))
-
-
-def common_size(pre: Mapping[str, Any], post: Mapping[str, Any]) -> int:
-    """Of two recorded contexts, how much is the same from the beginning on: all that a cache still has."""
-    one, other = ([(each["summary"], (each["summary"] or (0, 0))[1]), *_after_summary(each)] for each in (pre, post))
-    return same_beginning(one, other)
-
-
-def _after_summary(context: Mapping[str, Any]) -> list[tuple[Any, int]]:
-    pins = [(("pin", pin), pin[1]) for pin in context.get("pinned", ())]
-    return [*pins, *((("turn", turn), turn[2]) for turn in context["turns"])]
 
 
 # --- arms
@@ -160,17 +105,9 @@ def strategy_figures(store: Store, evaluation: Evaluation) -> tuple[StrategyFigu
 
 
 def _plain_figures(store: Store, evaluation: Evaluation, arm: ArmRuns, own: Values) -> StrategyFigures:
-    by_task, costs, every = arm.by_task(), [], []
-    for task in evaluation.shared.tasks:
-        runs = range(evaluation.shared.runs)
-        made = [compactions_of(store, unit_of(arm.settings["key"], task, run)) for run in runs]
-        costs.append(fmean(cost(by_task[task][run].usage, made[run].cached) for run in runs))
-        every += made
-    [spent] = bootstrap([costs])
-    number_made = sum(each.number for each in every)
-    before, after = sum(each.before for each in every), sum(each.after for each in every)
-    sizes = (before / number_made, after / number_made) if number_made else (None, None)
-    return StrategyFigures(arm.label, {key: fmean(each) for key, each in own.items()}, spent, *sizes)
+    costs = arm_costs(store, evaluation, arm)
+    sizes = (costs.before / costs.compactions, costs.after / costs.compactions) if costs.compactions else (None, None)
+    return StrategyFigures(arm.label, {key: fmean(each) for key, each in own.items()}, costs.cost, *sizes)
 
 
 # --- tables

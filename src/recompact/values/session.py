@@ -112,9 +112,12 @@ class CompactionEvent:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of the context in tokens, as the harness reported it at this point."""
+    """The size of the context in tokens, as the harness reported it at this point; and of what the model read then, how
+    much came from a prompt cache and how much was new, where the harness says so."""
 
     tokens: int
+    read: int | None = None
+    written: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,12 +183,13 @@ class _Session:
         self._response = response
         usage = mapping(message.get("usage"))
         parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-        tokens = sum(number(usage.get(part)) or 0 for part in parts)
+        new, read, created, put_out = (number(usage.get(part)) or 0 for part in parts)
+        tokens = new + read + created + put_out
         if (model := text(message.get("model"))) != self._model:
             self._model = model
             yield Info(model=model)
         if tokens:
-            yield Size(tokens)
+            yield Size(tokens, read, new + created) if parts[1] in usage else Size(tokens)
 
     def _system(self, line: int, uuid: str, record: Mapping[str, Any]) -> Iterator[Event]:
         subtype = text(record.get("subtype"))

@@ -68,7 +68,9 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 if payload.get("type") == "token_count":
                     usage = mapping(mapping(payload.get("info")).get("last_token_usage"))
                     if tokens := number(usage.get("total_tokens")):
-                        yield Size(tokens)
+                        taken, read = number(usage.get("input_tokens")), number(usage.get("cached_input_tokens"))
+                        known = taken is not None and read is not None and read <= taken
+                        yield Size(tokens, read, (taken or 0) - (read or 0)) if known else Size(tokens)
             case "turn_context":
                 cwd = text(payload.get("cwd")) or cwd
                 yield Info(model=text(payload.get("model")))

@@ -49,8 +49,11 @@ def _message(place: int, message: Mapping[str, Any], project: str, tally: Tally)
             case "tool":
                 yield from _tool(place, key, part, text(mapping(info.get("path")).get("cwd")) or project, tally)
             case "step-finish":
-                if tokens := number(mapping(part.get("tokens")).get("total")):
-                    yield Size(tokens)
+                used = mapping(part.get("tokens"))
+                if tokens := number(used.get("total")):
+                    cache = mapping(used.get("cache"))
+                    new = (number(used.get("input")) or 0) + (number(cache.get("write")) or 0)
+                    yield Size(tokens, number(cache.get("read")), new) if "read" in cache else Size(tokens)
             case kind:
                 if kind not in _ASIDE:
                     tally.unknown[f"part {kind}"[:60]] += 1

@@ -109,10 +109,11 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
                 elif block.get("type") not in ("thinking", "image"):
                     tally.unknown[f"block {block.get('type')}"[:60]] += 1
             usage = mapping(message.get("usage"))
-            parts = (number(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite"))
-            if tokens := number(usage.get("totalTokens")) or sum(parts):
+            names = ("input", "output", "cacheRead", "cacheWrite")
+            new, put_out, read, created = (number(usage.get(name)) or 0 for name in names)
+            if tokens := number(usage.get("totalTokens")) or new + put_out + read + created:
                 yield Info(model=text(message.get("model")))
-                yield Size(tokens)
+                yield Size(tokens, read, new + created) if "cacheRead" in usage else Size(tokens)
         case "toolResult":
             failed = message.get("isError")
             words = content_text(content)

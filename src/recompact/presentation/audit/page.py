@@ -9,6 +9,7 @@ from recompact.audit.drafting import draft, lines
 from recompact.audit.scoring import Assessment
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
+from recompact.presentation.audit.bills import bills
 from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
 from recompact.presentation.report.html.page import render_document
 
@@ -26,6 +27,7 @@ def render(assessment: Assessment, exports: Collection[str] = (), *, top: int = 
         "recompact.presentation.audit",
         title="Audit of compactions",
         words=words,
+        bills=tuple(bills(assessment)),
         assessment=assessment,
         worst=worst,
         latest=None if any(each is latest for each in worst) else latest,

@@ -8,6 +8,7 @@ from recompact.audit.findings import AuditedCompaction
 from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, SessionMean, proportion
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.presentation.audit import words
+from recompact.presentation.audit.bills import bills
 from recompact.values.masking import safe, safe_line
 from recompact.values.shell import END
 
@@ -21,6 +22,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "scope": words.scope(assessment),
         "answer": list(words.answer(assessment)),
         "outcomes": list(words.outcomes(assessment)),
+        "costs": list(bills(assessment)),
         "observational": list(words.OBSERVATIONAL),
         "worth_of_the_score": list(sentences(recorded_worth())),
         "sessions": len(findings.sessions),
@@ -103,6 +105,7 @@ def _plain_ranked(each: RankedCompaction) -> dict[str, Any]:
         "literals_covered": sum(need.covered for need in compaction.needs) if compaction.readable else None,
         "literals_missing": _missing(compaction) if compaction.readable else None,
         "rules_missing": [safe_line(rule, 240) for rule in compaction.lost_rules] if compaction.readable else None,
+        "bill": {**compaction.bill.to_json(), "calls_after": compaction.replies} if compaction.bill else None,
         "summary": safe(compaction.scene.summary, EXCERPT) if compaction.readable else None,
     }
 

@@ -18,6 +18,7 @@ from recompact.audit.scoring import (
     SessionMean,
     proportion,
 )
+from recompact.presentation.audit.bills import bill
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile
 from recompact.values.shell import END, FROM_THE_END, Range
@@ -276,6 +277,8 @@ def details(each: RankedCompaction) -> Iterator[str]:
     )
     if (saved := savings(compaction)) is not None:
         yield saved
+    if (paid := bill(compaction)) is not None:
+        yield paid
     if each.control:
         whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
         yield f"The control: the placebo points {whose[each.control]}."

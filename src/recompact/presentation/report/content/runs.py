@@ -21,6 +21,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
 from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.evaluation.breakdown import breakdown, breakdown_table, by_budget
+from recompact.evaluation.costs import cost_table, costs_of
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.released import models_of, read_released
 from recompact.evaluation.summary import (
@@ -256,7 +257,9 @@ def evaluated_run(store: Store, name: str, several: bool, choose: TaskChoice | N
     path, suite = str(store.path), store.metadata.suite or "?"
     every = evaluation(suite, read_arms(store), suite=suite, models=models_of(store))
     compared = _side_by_side(path, name, every, several, choose)
-    return _evaluation_report(name, compared, evaluation_provenance(store, path, compared), recorded_templates(store))
+    report = _evaluation_report(name, compared, evaluation_provenance(store, path, compared), recorded_templates(store))
+    paid = cost_table(costs_of(store, compared))
+    return replace(report, details=(*report.details, paid)) if paid.rows else report
 
 
 def _side_by_side(
