@@ -68,7 +68,7 @@ def test_evaluate_in_other_formats(evaluated: tuple[Path, Done]) -> None:
     assert [row["arm"] for row in rows] == ["none", "prompting"]
     assert float(rows[0]["steps"]) > 0
     latex = recompact("evaluate", path, *arms, "--format", "latex", "--details", "--by", "difficulty").stdout
-    assert latex.count(r"\begin{tabular}") == 6
+    assert latex.count(r"\begin{tabular}") == 7
     refused = recompact("evaluate", path, *arms, "--by", "colour")
     assert refused.returncode == 2
     assert "apps, difficulty, family" in refused.stderr

@@ -21,7 +21,7 @@ class Log:
     def __init__(self, floor: int = 0) -> None:
         self._out = io.StringIO()
         self.spending = Spending()
-        self.bar: Progress = Bar("start", self.spending, None, Console(file=self._out, width=200), floor)
+        self.bar: Progress = Bar("", self.spending, None, Console(file=self._out, width=200), floor)
 
     @property
     def lines(self) -> list[str]:
@@ -53,7 +53,7 @@ def test_a_log_tells_the_stage_its_units_and_what_was_spent() -> None:
 @pytest.mark.usefixtures("impatient")
 def test_hosts_on_other_machines_are_shown() -> None:
     out = io.StringIO()
-    bar = Bar("start", Spending(), None, Console(file=out, width=200), hosts=lambda: "hosts: a 3, b 2")
+    bar = Bar("", Spending(), None, Console(file=out, width=200), hosts=lambda: "hosts: a 3, b 2")
     bar.stage("collect", 3)
     bar.step()
     assert out.getvalue() == "collect: 0 of 3, 1 step, hosts: a 3, b 2\n"
@@ -128,7 +128,7 @@ def test_a_log_shows_that_work_goes_on_while_nothing_is_finished(
     with waiting("nobody hears this", quiet=True):
         time.sleep(0.1)
     lines = capsys.readouterr().err.splitlines()
-    assert lines.count("reading the boundaries: 0 of 80000") > 2
+    assert lines.count("verify: reading the boundaries: 0 of 80000") > 2
     assert lines.count("reading and drawing: 0 s") > 2
     assert not any("nobody" in line for line in lines)
 
@@ -136,15 +136,33 @@ def test_a_log_shows_that_work_goes_on_while_nothing_is_finished(
 def test_a_forecast_above_the_given_spend_is_said_once_and_not_before_it_can_be_known() -> None:
     out = io.StringIO()
     spending = Spending(money=1.0)
-    bar = Bar("start", spending, None, Console(file=out, width=300), warn=10.0)
+    bar = Bar("", spending, None, Console(file=out, width=300), warn=10.0)
     bar.stage("collect", 103, 3)
     for unit in range(1, 6):
         spending.add(Usage(input=100_000), Price(input=1.0))  # 0.10 a unit: 11.00 in all
         bar.done()
         assert ("about 11.00" in out.getvalue()) == (unit >= 3)
     assert out.getvalue().count("[ceiling] warn") == 1
-    calm = Bar("start", Spending(), None, Console(file=out, width=300), warn=10.0)
+    calm = Bar("", Spending(), None, Console(file=out, width=300), warn=10.0)
     calm.stage("collect", 10)
     for _ in range(10):
         calm.done()
     assert out.getvalue().count("[ceiling] warn") == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_line_says_what_it_is_all_for_and_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    out = io.StringIO()
+    bar = Bar("adapt, pair, scope history", Spending(), None, Console(file=out, width=300))
+    bar.stage("collect", 100)
+    for _ in range(4):
+        clock[0] += 30.0
+        bar.done()
+    bar.stage("adapt, pair, scope history", 3)
+    bar.done()
+    *early, known, same = out.getvalue().splitlines()
+    assert not any("left" in line for line in early[:2])
+    assert known == "adapt, pair, scope history: collect: 4 of 100, about 48 min left"
+    assert same == "adapt, pair, scope history: 1 of 3"

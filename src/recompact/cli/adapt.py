@@ -113,9 +113,8 @@ def command(
             async def work(study: Study) -> tuple[Study, Adaptation]:
                 return study, await adapt(study, cast("Stage", until), allocation)
 
-            result, unfinished = finish(
-                with_study(loaded, store, "adapt", work, quiet=as_json, method=chosen, skip=skip)
-            )
+            title = f"adapt, {chosen.name}, scope {loaded.compressor.scope}"
+            result, unfinished = finish(with_study(loaded, store, title, work, quiet=as_json, method=chosen, skip=skip))
         written = None
         if result and until == "select" and not result[1].unusable:
             study, adaptation = result

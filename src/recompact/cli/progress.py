@@ -38,17 +38,21 @@ class Bar:
         quiet: bool = False,
     ) -> None:
         self._hosts, self._quiet = hosts, quiet
-        self._title, self._spending, self._drawn, self._log, self._floor = title, spending, drawn, log, floor
+        self._command, self._title = title, title
+        self._spending, self._drawn, self._log, self._floor = spending, drawn, log, floor
         self._total = self._done = self._steps = 0
         self._warn = warn
         self._began = (0, 0.0)  # units done and money spent when the stage began
+        self._began_at = time.monotonic()
         self._logged_at = time.monotonic()
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
-        self._title, self._total, self._done = name, max(total or 0, self._floor), done
-        self._began = (done, self._spending.money)
+        # What it is all for (a method, a scope) is said in every line: a log is read from its end.
+        self._title = f"{self._command}: {name}" if self._command not in ("", name) else name
+        self._total, self._done = max(total or 0, self._floor), done
+        self._began, self._began_at = (done, self._spending.money), time.monotonic()
         if self._drawn:
-            self._drawn[0].update(self._drawn[1], description=name, total=self._total or None, completed=done)
+            self._drawn[0].update(self._drawn[1], description=self._title, total=self._total or None, completed=done)
 
     def expect(self, total: int) -> None:
         # What is still to be decided is not due yet: until then the forecast stands in for it.
@@ -95,7 +99,15 @@ class Bar:
         if self._log and not self._quiet and time.monotonic() - self._logged_at > EVERY:
             self._logged_at = time.monotonic()
             done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
-            self._log.print(f"{self._title}: {done}, {self._amounts()}".rstrip(", "))
+            self._log.print(", ".join(filter(None, (f"{self._title}: {done}", self._amounts(), self._time_left()))))
+
+    def _time_left(self) -> str:
+        """By the pace of the stage so far; nothing before the first few units."""
+        done, left = self._done - self._began[0], self._total - self._done
+        if done < FIRST_UNITS or left <= 0:
+            return ""
+        seconds = (time.monotonic() - self._began_at) / done * left
+        return f"about {seconds:.0f} s left" if seconds < 100 else f"about {seconds / 60:.0f} min left"
 
     def _amounts(self) -> str:
         amounts = [quantity(self._steps, "step")] * bool(self._steps)

@@ -15,16 +15,17 @@ def measure_table(assessment: Assessment) -> Table:
     """Every measure after compactions and at placebo points."""
     heads = (
         Column("measure", "measure", fold=True),
-        *columns("after", "placebo", "excess", "higher_in", "verdict", higher_in="higher in"),
+        # The verdict is the answer, so it comes first: a telephone shows two columns.
+        *columns("verdict", "after", "placebo", "excess", "higher_in", higher_in="higher in"),
     )
     rows = tuple(
         (
             f"{each.measure.title}, {each.measure.unit}",
+            words.verdict(each),
             _number(each.real),
             _number(each.placebo),
             _estimate(each.difference),
             f"{each.higher} of {each.unequal}",
-            words.verdict(each),
         )
         for each in assessment.contrasts
     )
