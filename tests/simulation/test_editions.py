@@ -35,7 +35,7 @@ from recompact.simulation.layout import (
 )
 from recompact.simulation.notes import SPECS, Event
 from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.simulation.parameters import KINDS, Between, Habits, Prior, Traits, draw_world, world_of
+from recompact.simulation.parameters import KINDS, Between, Habits, Prior, Traits, World, draw_world
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Decoding, Message, Reply, Request, sha256, user
 from recompact.values.context import Context, Summary
@@ -135,13 +135,10 @@ def test_models_are_told_their_world_by_options() -> None:
     directory = Path()
     for name in ("sim-agent", "sim-compressor", "sim-optimizer"):
         assert load_model(name, {"world": 3}, Endpoint(), directory).name == name
-        assert load_model(name, {"edition": 2}, Endpoint(), directory).name == name
-        for wrong in ({"edition": 1}, {"edition": 3}, {"edition": 2, "world": 3}):
-            with pytest.raises(InputError):
-                load_model(name, wrong, Endpoint(), directory)
-    assert world_of().number is None
-    assert world_of(2) == world_of()
-    assert world_of(3, 5) == world_of(world=5) == draw_world(5)
+        with pytest.raises(InputError):
+            load_model(name, {"edition": 2}, Endpoint(), directory)
+    assert SimulatedAgent().behaviour == World().traits
+    assert SimulatedAgent(world=5).behaviour == draw_world(5).traits
 
 
 # --- what the third edition repairs

@@ -8,7 +8,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any, ClassVar
 
-from recompact.simulation.parameters import world_of
+from recompact.simulation.parameters import World, draw_world
 from recompact.values.chat import Message, Reply, Request, Usage
 from recompact.values.tokens import counter
 
@@ -21,8 +21,8 @@ class SimulatedModel(ABC):
     part: ClassVar[str]  # of a world: the parameters that this model behaves by
     simulated = True
 
-    def __init__(self, behaviour: Any = None, *, edition: int | None = None, world: int | None = None) -> None:
-        self.behaviour = behaviour or getattr(world_of(edition, world), self.part)
+    def __init__(self, behaviour: Any = None, *, world: int | None = None) -> None:
+        self.behaviour = behaviour or getattr(World() if world is None else draw_world(world), self.part)
 
     async def reply(self, request: Request) -> Reply:
         role, seed = self.name.removeprefix("sim-"), request.decoding.seed

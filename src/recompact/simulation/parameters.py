@@ -15,8 +15,6 @@ from math import exp, log
 from random import Random
 from typing import Any, Literal
 
-from recompact.errors import InputError
-
 Kind = Literal["predicate", "set", "identifier", "token", "signature", "page", "mutation", "open", "error"]
 KINDS: tuple[Kind, ...] = ("predicate", "set", "identifier", "token", "signature", "page", "mutation", "open", "error")
 """Kinds of facts that a summary may keep or lose."""
@@ -236,14 +234,3 @@ def draw_world(number: int) -> World:
         ),
         Judgement(**values(prior.judgement), reads_previous=True),
     )
-
-
-def world_of(edition: int | None = None, world: int | None = None) -> World:
-    """The world that the options of a simulated model name: the second edition, or a draw of the third."""
-    if edition not in (None, 2, 3):
-        raise InputError(f"there is no edition {edition} of the embedded world; there are 2 and 3")
-    if edition == 3 and world is None:
-        raise InputError("edition 3 of the embedded world is drawn: say which world, as in world = 1")
-    if edition == 2 and world is not None:
-        raise InputError("edition 2 is one world: leave `world` out, or set edition = 3")
-    return World() if world is None else draw_world(world)
