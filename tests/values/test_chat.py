@@ -35,7 +35,9 @@ def test_a_digest_that_is_known_already_is_no_part_of_a_request() -> None:
 
 
 ASK = Request(
-    (user("hello"),), (ToolSpec("look", "Look."),), Decoding(64, 0.5, 0.9, "low", 7, ("END",), {"type": "object"})
+    (user("hello"),),
+    (ToolSpec("look", "Look."),),
+    Decoding(64, 0.5, 0.9, "low", 7, ("END",), {"type": "object"}, 50_000),
 )
 
 OTHERS: dict[str, Request] = {
@@ -57,6 +59,7 @@ CHANGED: dict[str, Any] = {
     "seed": 8,
     "stop": ("STOP",),
     "response_schema": {"type": "array"},
+    "compact_over": 60_000,
 }
 
 

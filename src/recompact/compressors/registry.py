@@ -23,6 +23,7 @@ COMPRESSORS = Registry(
         "clear_tool_results": "recompact.compressors.clear_tool_results:ClearToolResults",
         "anchors": "recompact.compressors.anchors:Anchors",
         "checked": "recompact.compressors.checked:Checked",
+        "native": "recompact.compressors.native:Native",
         "pinned": "recompact.compressors.pinned:Pinned",
         "recall": "recompact.compressors.recall:Recall",
     },

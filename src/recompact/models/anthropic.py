@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.models.anthropic_wire import messages_body, read_messages
+from recompact.models.anthropic_wire import COMPACTION_HEADERS, messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel, http_client
 from recompact.values.chat import Reply, Request
@@ -49,6 +50,9 @@ class AnthropicModel(OpenAIModel):
 
     def _body(self, request: Request) -> dict[str, Any]:
         return messages_body(self.endpoint, request)
+
+    def _options(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {"headers": COMPACTION_HEADERS} if "context_management" in body else {}
 
     def _parse_reply(self, data: Any, index: int) -> Reply:
         return read_messages(data, index)

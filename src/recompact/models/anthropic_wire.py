@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recompact.models.endpoint import Endpoint
-from recompact.models.openai_wire import count_of, has_count
+from recompact.models.openai_wire import COMPACTION, count_of, has_count
 from recompact.values.chat import Finish, Message, Reply, Request, ToolCall, Usage, whole
 
 _OUTPUT_TOKENS = 8192  # the API wants a limit, and gets this one where no other is given
 _SCHEMA_TOOL = "reply"  # the call that a reply with a schema comes in
 _CACHED = {"type": "ephemeral"}
 _EMPTY = "(empty)"
+COMPACTION_HEADERS = {"anthropic-beta": "compact-2026-01-12"}
 
 Block = dict[str, Any]
 
@@ -46,8 +47,14 @@ def messages_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
         "top_p": decoding.top_p,
         "stop_sequences": [text for text in decoding.stop if text.strip()] or None,
         "output_config": {"effort": decoding.reasoning_effort} if decoding.reasoning_effort else None,
+        "context_management": _compacting(decoding.compact_over) if decoding.compact_over else None,
     }
     return {key: value for key, value in body.items() if value is not None} | dict(endpoint.extra_body)
+
+
+def _compacting(tokens: int) -> dict[str, Any]:
+    trigger = {"type": "input_tokens", "value": tokens}
+    return {"edits": [{"type": "compact_20260112", "trigger": trigger, "pause_after_compaction": True}]}
 
 
 def _leading(messages: Iterable[Message]) -> Iterable[Message]:
@@ -119,6 +126,9 @@ def read_messages(data: Any, index: int) -> Reply:
         elif block["type"] == "tool_use":
             written = json.dumps(block["input"], ensure_ascii=False)
             calls.append(ToolCall(block.get("id") or f"call_{index}_{n}", block["name"], whole(written)))
+        elif block["type"] == COMPACTION:
+            texts.append(block["content"] or "")
+            thoughts.append(block)
         elif block["type"] in ("thinking", "redacted_thinking"):
             thoughts += [*spoken, block]  # what was said between thoughts is kept among them, to go back in its place
             spoken = []
@@ -140,6 +150,8 @@ def read_messages(data: Any, index: int) -> Reply:
 def _usage(usage: Any) -> Usage:
     """Tokens read from the cache and written to it are counted apart from the rest there, and as part of it here."""
     counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+    if isinstance(parts := counts.get("iterations"), list) and parts:  # with a compaction, the counts are of the rest
+        return sum(map(_usage, parts), Usage(calls=1 - len(parts)))
     cached = count_of(counts, "cache_read_input_tokens")
     fresh, written = count_of(counts, "input_tokens"), count_of(counts, "cache_creation_input_tokens")
     tokens = fresh + written + cached if min(cached, fresh, written) >= 0 else -1

@@ -111,6 +111,14 @@ class OpenAIModel:
     def _parse_reply(self, data: Any, index: int) -> Reply:
         return (read_chat if self.endpoint.api == "chat" else read_responses)(data, index)
 
+    def _place(self, body: Mapping[str, Any]) -> str:
+        compacts = self.endpoint.api == "responses" and "store" not in body
+        return f"{self._path}/compact" if compacts else self._path
+
+    def _options(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What else the library sends with this body."""
+        return {}
+
     # -- one attempt
 
     async def _attempt(self, body: Mapping[str, Any]) -> str | ModelFailure:
@@ -121,7 +129,7 @@ class OpenAIModel:
             client = self._client = self._client or self._connect()
             # the client's own timeout is per read, which a server that trickles never reaches
             async with asyncio.timeout(endpoint.timeout):
-                text: str = await client.post(self._path, cast_to=str, body=body)
+                text: str = await client.post(self._place(body), cast_to=str, body=body, options=self._options(body))
                 return text
         except library.APIStatusError as error:
             return await self._refusal(error)

@@ -9,6 +9,9 @@ from typing import Any
 from recompact.models.endpoint import Endpoint
 from recompact.values.chat import Finish, Message, Reply, Request, ToolCall, Usage, chain_digest, whole
 
+COMPACTION = "compaction"
+"""The kind of item or block that holds a provider's own compaction; it stays among the thoughts of its message."""
+
 
 def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     decoding = request.decoding
@@ -96,9 +99,12 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     decoding = request.decoding
     schema = decoding.response_schema
     messages = _merge_messages(request.messages) if endpoint.merge_roles else request.messages
+    items = [item for message in messages for item in _items(message)]
+    if decoding.compact_over:
+        return {"model": endpoint.id, "input": items}  # for /responses/compact, which takes no more
     body = {
         "model": endpoint.id,
-        "input": [item for message in messages for item in _items(message)],
+        "input": items,
         # strict defaults to true here, which would rewrite the schemas of the tools
         "tools": [{"type": "function", **tool.to_json(), "strict": False} for tool in request.tools] or None,
         "store": False,
@@ -110,7 +116,10 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
 
 
 def _items(message: Message) -> list[dict[str, Any]]:
-    """The input items of one message. The system prompt keeps its role: all servers accept both names of it."""
+    """The input items of one message. The system prompt keeps its role: all servers accept both names of it. A
+    compaction that the provider wrote goes back as it came, in place of the sentence that stands for it."""
+    if compaction := [item for item in _thoughts(message) if item.get("type") == COMPACTION]:
+        return compaction
     if message.role == "tool":
         return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
     calls = [
@@ -119,6 +128,14 @@ def _items(message: Message) -> list[dict[str, Any]]:
     ]
     texts = [{"type": "message", "role": message.role, "content": message.content}]
     return texts + calls if message.content or not calls else calls
+
+
+def _thoughts(message: Message) -> list[dict[str, Any]]:
+    try:
+        items = json.loads(message.thoughts) if message.thoughts else []
+    except ValueError:  # another provider's
+        return []
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def read_chat(data: Any, index: int) -> Reply:
@@ -142,6 +159,10 @@ def read_responses(data: Any, index: int) -> Reply:
         finish = "refusal" if reason == "content_filter" else "length"
     texts: list[str] = []
     calls: list[ToolCall] = []
+    if compacted := [item for item in data["output"] if item["type"] == COMPACTION]:
+        thoughts = whole(json.dumps(compacted, ensure_ascii=False))  # what else is there are messages as they were
+        usage = _usage(data.get("usage"), "input", "output")
+        return Reply(Message("assistant", "", thoughts=thoughts), usage, finish, data.get("model") or "")
     for item in data["output"]:
         if item["type"] == "function_call":
             calls.append(_call(item.get("call_id"), item, index, len(calls)))

@@ -236,7 +236,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Decoding:
-    """Decoding settings. They are part of the frozen agent, and so of a request's digest."""
+    """Decoding settings. They are part of the frozen agent, and so of a request's digest.
+
+    With `compact_over`, a request of more tokens than that asks for the provider's own compaction, where its API has
+    one.
+    """
 
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -245,6 +249,7 @@ class Decoding:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     response_schema: Mapping[str, Any] | None = None
+    compact_over: int | None = None
 
     @cached_property
     def text(self) -> str:
