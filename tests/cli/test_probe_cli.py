@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import recompact
+from needs import TRANSCRIPTS, needs
 
 from recompact.engine.store.store import Store
 
@@ -59,6 +60,16 @@ def test_a_session_needs_no_model_and_leaves_nothing_behind(home: Path) -> None:
     assert not told["simulated"]
 
 
+@needs("transcripts")
+def test_sessions_of_real_harnesses(tmp_path: Path) -> None:
+    told = probe(tmp_path, TRANSCRIPTS / "claude-code", TRANSCRIPTS / "openclaw", "--arm", "fifo")
+    shares = {each["condition"]: each["recall"][0] for each in told["summary"]}
+    assert told["points"] >= 6
+    assert shares["full"] == 1.0
+    assert 0 < shares["fifo"] < 1
+    assert 0 < shares["recorded"] < 1
+
+
 def test_a_run_is_compacted_by_templates_once(home: Path) -> None:
     def calls() -> int:
         with Store.read(home / "runs" / "ci.db") as store:
@@ -107,5 +118,7 @@ def test_a_gate_by_probes(home: Path) -> None:
     assert all(0 <= pair[side]["value"] <= 1 for pair in told["pairs"] for side in ("base", "new"))
     run = recompact("gate", "none", "default", "--probes", "ci", "--pairs", 5, "--json", cwd=home)
     assert {pair["base"]["value"] for pair in json.loads(run.stdout)["pairs"]} == {1.0}
+    forecast = recompact("gate", "none", "default", "--probes", "ci", "--pairs", 5, "--dry-run", "--json", cwd=home)
+    assert json.loads(forecast.stdout)["works"][0]["expected"]["units"] == 10
     refused = recompact("gate", "default", "masking", "--probes", "session.jsonl", cwd=home)
     assert (refused.returncode, "--config" in refused.stderr) == (2, True)

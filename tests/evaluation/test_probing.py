@@ -12,8 +12,9 @@ from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm
+from recompact.evaluation.probe_forecast import forecast_probes
 from recompact.evaluation.probes import CompactionPoint, Probe, points_of_run
-from recompact.evaluation.probing import FULL, RECORDED, Probing, forecast_probes, planted_cases, probe
+from recompact.evaluation.probing import FULL, RECORDED, Probing, planted_cases, probe
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request, Usage, assistant
 

@@ -27,6 +27,7 @@ from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import open_evaluation, with_split
 from recompact.evaluation.gate import Gate, PairSource, UnfinishedGate, run_gate
 from recompact.evaluation.gate_sources import ProbePairs, ReplayPairs, Side, TaskPairs, own_arm, parse_side
+from recompact.evaluation.probe_forecast import forecast_pairs
 from recompact.presentation.gate import JUNIT_MARK, MARKDOWN_MARK, as_junit, as_markdown, sentences, side_table
 from recompact.values.outputs import check_file, write_file
 from recompact.values.template import resolve
@@ -114,13 +115,17 @@ def command(
     else:
         material = material_of((str(probed),), run, directory, models, None)
         asked, run_file = material.config, material.place(run)
-        opened = _open_probes(base, new, material, run_file, quiet=as_json)
+        own = resolve(asked.compressor.template, asked.directory)
+        arms = [parse_side(text, asked, own) for text in (base, new)]
+        material.check_models(arms)
+        opened = _open_probes(arms, material, run_file, quiet=as_json)
     if dry_run:
         from recompact.evaluation.reproduction.forecast import forecast_gate
 
         if probed is not None:
-            raise click.UsageError("a gate by probes takes at most two compactions a pair: --pairs bounds it")
-        forecast = asyncio.run(forecast_gate(asked, pairs, run_file, replay=config is None))
+            forecast = forecast_pairs(asked, material.points, arms, pairs)
+        else:
+            forecast = asyncio.run(forecast_gate(asked, pairs, run_file, replay=config is None))
         print_forecast(forecast, asked, run_file, "json" if as_json else "terminal")
         return
     with ending_early(run_file, again):
@@ -189,13 +194,10 @@ async def _open_replays(
 
 @asynccontextmanager
 async def _open_probes(
-    base: str, new: str, material: Material, run_file: Path, *, quiet: bool
+    arms: Sequence[Arm], material: Material, run_file: Path, *, quiet: bool
 ) -> AsyncIterator[PairSource]:
-    config = material.config
-    arms = [parse_side(text, config, resolve(config.compressor.template, config.directory)) for text in (base, new)]
-    material.check_models(arms)
     with open_run(run_file) as store:
-        async with open_study(config, store, **material.suite) as study:
+        async with open_study(material.config, store, **material.suite) as study:
             with watch(study, "gate", quiet=quiet) as shown:
                 yield ProbePairs.of(shown, material.points, *arms)
 

@@ -33,8 +33,9 @@ from recompact.environments.functions import function_suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTED, Arm, parse_arms
 from recompact.evaluation.gate_sources import parse_side
+from recompact.evaluation.probe_forecast import forecast_probes
 from recompact.evaluation.probes import CompactionPoint, point_of_moment, points_of_run
-from recompact.evaluation.probing import FULL, RECORDED, Probing, forecast_probes, probe
+from recompact.evaluation.probing import FULL, RECORDED, Probing, probe
 from recompact.evaluation.replay import refuse_evaluation
 from recompact.harnesses.registry import transcript_readers
 from recompact.harnesses.transcripts.registry import read_transcripts
@@ -154,7 +155,7 @@ def material_of(
 ) -> Material:
     """The compactions of a run of ours, or of sessions."""
     file = Path(what[0])
-    named = not file.exists() and len(file.parts) == 1  # as `recompact runs` lists it
+    named = not file.exists() and len(file.parts) == 1 and not file.suffix  # as `recompact runs` lists it
     if len(what) != 1 or not (file.suffix in (SUFFIX, ".toml") or named):
         return _of_sessions(what, config, budget)
     if config or budget:

@@ -11,19 +11,16 @@ from typing import Any
 
 from recompact.attribution.divergence import visible_text
 from recompact.compressors.protocol import CompactionFailed, Compressor
-from recompact.engine.config import Config
 from recompact.engine.execution.scheduler import Unit
-from recompact.engine.forecast import Amount, Forecast, Work, scale_usage, with_price
 from recompact.engine.study import Study
 from recompact.environments.protocol import Opening, Task
-from recompact.evaluation.arms import NONE, PROMPTED, Arm
+from recompact.evaluation.arms import NONE, Arm
 from recompact.evaluation.probes import CompactionPoint, Probe
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
-from recompact.values.chat import Decoding, Request, Usage, canonical, sha256, system, user
+from recompact.values.chat import Decoding, Request, canonical, sha256, system, user
 from recompact.values.context import Context
-from recompact.values.stats import Estimate, bootstrap_ratios
-from recompact.values.texts import quantity
+from recompact.values.stats import FEWEST, bootstrap_ratios
 
 KIND = "probe"
 FULL, RECORDED = "full", "recorded"
@@ -31,6 +28,15 @@ FULL, RECORDED = "full", "recorded"
 
 GENERATIONS = 2
 _ANSWER = Decoding(max_output_tokens=300, temperature=0.0)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share over points; the ends of its 95 % interval are None where there are too few points for one."""
+
+    value: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -122,11 +128,11 @@ class Probing:
     def of(self, name: str) -> tuple[Condition, ...]:
         return tuple(each for each in self.conditions if each.name == name)
 
-    def recall(self, name: str, kind: str = "fact") -> Estimate | None:
+    def recall(self, name: str, kind: str = "fact") -> Share | None:
         """The share of facts that are shown, with its interval over points."""
         return _share([each.kept(kind) for each in self.of(name)])
 
-    def second(self, name: str) -> Estimate | None:
+    def second(self, name: str) -> Share | None:
         """The same after a second compaction, of facts that the turns between do not show again."""
         pairs = []
         for each in self.of(name):
@@ -134,7 +140,7 @@ class Probing:
             pairs.append((sum(bool(a.shown_again) for a in own), len(own)))
         return _share(pairs)
 
-    def gain(self, name: str) -> Estimate | None:
+    def gain(self, name: str) -> Share | None:
         """Recall minus that of the latest history of as many tokens: a longer summary gains nothing by its length."""
         pairs = []
         for each in self.of(name):
@@ -142,7 +148,7 @@ class Probing:
             pairs.append((sum(a.shown - a.baseline for a in own), len(own)))
         return _share(pairs)
 
-    def answers(self, name: str, kind: str | None = None) -> Estimate | None:
+    def answers(self, name: str, kind: str | None = None) -> Share | None:
         """The share of right answers, of the questions that the model answers with the whole context."""
         known = {(each.point, a.probe.question) for each in self.of(FULL) for a in each.asked if a.right}
         pairs = []
@@ -177,14 +183,18 @@ class Probing:
         }
 
 
-def _plain(estimate: Estimate | None) -> list[float] | None:
-    return [estimate.value, estimate.low, estimate.high] if estimate else None
+def _plain(share: Share | None) -> list[float | None] | None:
+    return [share.value, share.low, share.high] if share else None
 
 
-def _share(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
+def _share(pairs: Sequence[tuple[int, int]]) -> Share | None:
     """A ratio of sums, with points drawn with replacement."""
     own = [pair for pair in pairs if pair[1]]
-    return bootstrap_ratios([([a for a, _ in own], [b for _, b in own])])[0] if own else None
+    if not own:
+        return None
+    above, below = [a for a, _ in own], [b for _, b in own]
+    drawn = bootstrap_ratios([(above, below)])[0] if len(own) >= FEWEST else None
+    return Share(sum(above) / sum(below), drawn.low if drawn else None, drawn.high if drawn else None)
 
 
 async def probe(
@@ -211,41 +221,6 @@ async def probe(
     model = study.config.agent.model if ask else ""
     probing = replace(probing, asked_model=model)
     return await _judge(study, probing) if judge and ask else probing
-
-
-def forecast_probes(
-    config: Config, points: Sequence[CompactionPoint], arms: Sequence[Arm], *, ask: bool, judge: bool
-) -> Forecast:
-    """What it takes, if nothing of it was done before."""
-    asking = [point for point in points if point.probes]
-    prompted = [arm for arm in arms if PROMPTED in arm.kind]
-    works = []
-    if prompted:
-        usages = [
-            Usage(size, point.budget or config.compressor.budget, calls=1)
-            for point in asking
-            for size in (point.pre.size, sum(turn.tokens for turn in point.following))
-            if size
-        ]
-        total = scale_usage({"compressor": sum(usages, Usage())}, len(prompted))
-        works.append(Work("compact", "compaction", 0, Amount(len(prompted) * len(asking), total)))
-    questions = sum(len(point.probes) for point in asking)
-    if ask:
-        sizes = [
-            len(point.probes) * (point.pre.size + (len(arms) + 1) * (point.budget or config.compressor.budget))
-            for point in asking
-        ]
-        number = questions * (len(arms) + 2)
-        works.append(
-            Work("ask", "question", 0, Amount(number, {"agent": Usage(sum(sizes), 20 * number, calls=number)}))
-        )
-    if judge:
-        open_questions = sum(len(point.probes) - len(point.facts) for point in asking)
-        number = (len(arms) + 2) * open_questions + 4 * PLANTED
-        usage = {"optimizer": Usage(300 * number, 2 * number, calls=number)}
-        works.append(Work("judge", "verdict", 0, Amount(number, usage)))
-    basis = f"{quantity(len(asking), 'compaction')} with {quantity(questions, 'probe')}, and budgets that are used up"
-    return with_price(Forecast(tuple(works), basis), config)
 
 
 def unit_name(point: CompactionPoint, *more: object) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
-from recompact.evaluation.probing import FULL, Probing
-from recompact.values.stats import Estimate
+from recompact.evaluation.probing import FULL, Probing, Share
+from recompact.values.stats import FEWEST
 from recompact.values.tables import Cell, Number, Row, Table, columns
 from recompact.values.texts import quantity
 
@@ -57,17 +57,18 @@ def probe_table(probing: Probing) -> Table:
     return Table(title, heads, tuple(rows), tuple(_notes(probing)))
 
 
-def _percent(estimate: Estimate | None, *, signed: bool = False) -> Cell:
-    if estimate is None:
+def _percent(share: Share | None, *, signed: bool = False) -> Cell:
+    if share is None:
         return None
-    interval = (100 * estimate.low, 100 * estimate.high)
-    return Number(100 * estimate.value, 0, interval=interval, signed=signed, unmarked=True)
+    interval = None if share.low is None or share.high is None else (100 * share.low, 100 * share.high)
+    return Number(100 * share.value, 0, interval=interval, signed=signed, unmarked=True)
 
 
 def _notes(probing: Probing) -> Iterator[str]:
     yield (
         "Facts are exact values of what was consumed that later calls used; shown means that they stand in the context,"
-        " not that an agent would use them. In brackets: 95 % intervals over compactions."
+        " not that an agent would use them. In brackets: 95 % intervals over compactions, from"
+        f" {FEWEST} on."
     )
     yield (
         "Beyond the latest as long: points of recall above those of the latest history of as many tokens, so that a"
