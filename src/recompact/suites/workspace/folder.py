@@ -25,6 +25,7 @@ from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.shell import TEMPORARY, CommandLimits, CommandResult, Shell
 from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.errors import InputError
+from recompact.suites.workspace.harbor_task import read_harbor_task
 from recompact.values.reading import read_small
 from recompact.values.trajectory import Score
 
@@ -65,13 +66,18 @@ class TaskFolder:
     split: str = "train"
     groups: Mapping[str, str] = field(default_factory=dict)
     limits: CommandLimits = DEFAULT_LIMITS
+    files: tuple[tuple[str, str], ...] = ((FILES, "."),)  # what is copied, and to where in the workspace
+    judge: str = CHECK  # the directory with what its check needs
 
     def lay_out(self, directory: Path) -> None:
         """Copy the files into a workspace, as the agent's own: it may change each of them."""
         directory.mkdir(parents=True, exist_ok=True)
-        source = self.path / FILES
-        if source.is_dir():
-            copy_tree(source, directory)
+        for source, target in ((self.path / source, directory / target) for source, target in self.files):
+            if source.is_dir():
+                copy_tree(source, target)
+            elif source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
 
     def put_back(self, directory: Path) -> None:
         """Make the protected paths of a workspace what they were at the beginning, whatever is there now."""
@@ -129,16 +135,21 @@ def read_folder(path: Path, id: str) -> TaskFolder:
         data = tomllib.loads(read_small(file))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {error}") from None
+    if "instruction" not in data and (path / "instruction.md").is_file():
+        theirs = read_harbor_task(path.resolve(), data, MOUNT)
+        check = CheckSpec(theirs.check, "json", seconds=theirs.seconds)
+        parts = (theirs.instruction, check, theirs.split, theirs.groups)
+        return TaskFolder(id, path.resolve(), *parts, files=theirs.files, judge=theirs.tests)
     _check_names(data, ("instruction", "split", "groups", "check", "limits"), file)
-    check = data.get("check")
-    if not isinstance(check, dict):
+    table = data.get("check")
+    if not isinstance(table, dict):
         raise InputError(f"{file}: the table [check] with its command is missing")
     groups = _table(data, "groups", file)
     return TaskFolder(
         id,
         path.resolve(),
         _text(data, "instruction", file),
-        _check_spec(check, path, file),
+        _check_spec(table, path, file),
         _text(data, "split", file, "train"),
         {key: _text(groups, key, file) for key in groups},
         _limits(_table(data, "limits", file), file),
@@ -296,7 +307,7 @@ def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:
 def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
     """The agent's shell, with the check visible and the check's time limits."""
     limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
-    own = folder.path / CHECK
+    own = folder.path / folder.judge
     sandboxed = shell.bubblewrap is not None
     variables = {
         **shell.variables,

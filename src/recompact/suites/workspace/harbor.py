@@ -20,8 +20,10 @@ def write_harbor_task(folder: TaskFolder, target: Path, image: str = IMAGE) -> N
     for directory in (environment / FILES, tests):
         directory.mkdir(parents=True)
     folder.lay_out(environment / FILES)
-    (environment / FILES / _KEEP).touch()  # COPY wants something to copy
-    lines = (f"FROM {image}", f"WORKDIR {MOUNT}", f"COPY {FILES}/ {MOUNT}/", f"RUN rm -f {MOUNT}/{_KEEP}")
+    lines = [f"FROM {image}", f"WORKDIR {MOUNT}", f"COPY {FILES}/ {MOUNT}/"]
+    if not any((environment / FILES).iterdir()):  # COPY wants something to copy
+        (environment / FILES / _KEEP).touch()
+        lines.append(f"RUN rm -f {MOUNT}/{_KEEP}")
     (environment / "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if (folder.path / CHECK).is_dir():
         copy_tree(folder.path / CHECK, tests / CHECK)
