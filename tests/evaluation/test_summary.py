@@ -13,6 +13,7 @@ from recompact.evaluation.arm_runs import ArmRuns, common
 from recompact.evaluation.caveats import left_out
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
+    SCOPES,
     SIMULATED,
     STAR,
     arm_table,
@@ -413,3 +414,12 @@ def test_why_an_arm_never_succeeded_is_told() -> None:
     told = [note for note in notes(evaluation("e", [GOOD, ended])) if note.startswith("never")]
     assert [numbers_in(note) for note in told] == [["12", "12"]]
     assert "step limit" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "simulated"),
+    [(("history", "prefix"), True), (("history", "history"), True), (("history", "prefix"), False)],
+)
+def test_simulated_models_that_ignore_the_scope_say_so(scopes: tuple[str, str], simulated: bool) -> None:
+    arms = [replace(arm(f"a{n}", ["110"] * 4, scope), simulated=simulated) for n, scope in enumerate(scopes)]
+    assert (SCOPES in notes(evaluation("e", arms))) == (simulated and len(set(scopes)) == 2)

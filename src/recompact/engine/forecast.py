@@ -78,6 +78,7 @@ class Forecast:
     seconds: float | None = None  # of one call, with what happens until the next
     concurrency: int = 1
     currency: str = ""  # of the prices, where the config names one
+    simulated: bool = False  # no model is waited for
 
     @property
     def total(self) -> Amount:
@@ -131,7 +132,9 @@ def with_price(forecast: Forecast, config: Config) -> Forecast:
     prices = {role: price_of(config.models.get(name)) for role, name in {**roles, **config.suite.models}.items()}
     named = {model.price.currency for model in config.models.values() if model.price.input or model.price.output}
     currency = named.pop() if len(named) == 1 else ""
-    return replace(forecast, prices=prices, concurrency=config.run.concurrency, currency=currency)
+    simulated = config.agent.model not in config.models  # which need no table
+    concurrency = config.run.concurrency
+    return replace(forecast, prices=prices, concurrency=concurrency, currency=currency, simulated=simulated)
 
 
 def price_of(settings: ModelConfig | None) -> Price:
@@ -178,7 +181,7 @@ def _notes(forecast: Forecast, ceiling: CeilingConfig, spent: Amount, paid: floa
         yield f"Money: about {forecast.money:,.2f} {currency}, with nothing cached."
     if forecast.duration is not None:
         yield f"Time: about {_time(forecast.duration)} at the speed so far."
-    elif total.calls:
+    elif total.calls and not forecast.simulated:
         each = _time(_UNIT * total.calls / forecast.concurrency)
         yield f"Time: the model's speed is not known before its first calls; every {_UNIT:g} s of a call are {each}."
     for word, limit, needed, gone in (

@@ -109,6 +109,12 @@ def estimates(evaluation: Evaluation, keys: Collection[str], *, resamples: int =
     return by_arm
 
 
+SCOPES = (
+    "The simulated compressor takes nothing but the task from the prefix, and that it sees in both scopes: where they"
+    " differ, it is by chance."
+)
+
+
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
     """What a reader of the figures should know."""
     shared, rows = evaluation.shared, [row for arm in evaluation.arms for row in arm.rows]
@@ -121,6 +127,8 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
     if any(row.usage.keys() & set(TOTAL) for row in rows):
         words += " Tokens: thousands per task, agent and compressor."
     lines = (words, *_missing(evaluation), *size_warnings(len(shared.tasks), shared.runs))
+    if evaluation.simulated and {"history", "prefix"} <= {arm.scope for arm in evaluation.arms}:
+        lines += (SCOPES,)
     return (*lines, SIMULATED) if evaluation.simulated else lines
 
 
