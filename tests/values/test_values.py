@@ -14,7 +14,19 @@ import pytest
 import recompact
 
 # What goes on while something is played, kept nowhere.
-STATE = ("_Agenda", "_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search", "Tally", "Turns")
+STATE = (
+    "_Agenda",
+    "_Course",
+    "_Open",
+    "_State",
+    "_View",
+    "Bridge",
+    "DrawAgenda",
+    "Notices",
+    "Search",
+    "Tally",
+    "Turns",
+)
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "values")
 
 

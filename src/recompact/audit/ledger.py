@@ -17,7 +17,7 @@ from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
 from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, far_enough, placebos
 from recompact.audit.noise import without_reminders
 from recompact.audit.visibility import Visible, intervals, visible_numbers
-from recompact.values.call_effects import ASIDE, READING, effect_of
+from recompact.values.call_effects import ASIDE, PHASE, effect_of, in_reading_phase
 from recompact.values.session import (
     Call,
     CompactionEvent,
@@ -37,7 +37,6 @@ TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than a
 EXCERPT = 400  # characters of a result that a case shows
 SETTLING = 8  # calls after a window by which its parallel calls' results are in
 _OWN = frozenset({"assistant", "call", "result", "summary"})  # roles of texts that only a session under way has
-PHASE = 10  # calls before a boundary that tell its phase
 
 
 @dataclass
@@ -226,8 +225,7 @@ class Ledger:
             len(known) - kept_calls,
             kept_calls,
             None if self._last_edit is None else self._calls - 1 - self._last_edit,
-            "edit" not in self._recent
-            and sum(kind in READING for kind in self._recent) * 2 > max(len(self._recent), PHASE // 2),
+            in_reading_phase(tuple(self._recent)),
             [text for text in dropped if boundary.before.holds(text.number)],
             kept,
             known,

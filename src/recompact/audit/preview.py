@@ -11,18 +11,17 @@ from typing import Any
 
 from recompact.compressors.prompted import Prompted
 from recompact.compressors.protocol import CompressorInputs
-from recompact.values.call_effects import READING, CallEffect, effect_of
+from recompact.values.call_effects import CallEffect, effect_of, in_reading_phase
 from recompact.values.chat import ToolCall, Usage, assistant
 from recompact.values.context import Context, Pin, Turn
 from recompact.values.literals import exact_values
-from recompact.values.receipt import Receipt, receipt, rules_of, shown_text
+from recompact.values.receipt import Receipt, distinct, receipt, rules_of, shown_text
 from recompact.values.rules import says
 from recompact.values.session import Call, Tail
 from recompact.values.tokens import TokenCounter
 
 RECENT = 20
 """Calls. What was read no longer ago than this before it was dropped is fetched again most often (docs/audit.md)."""
-PHASE = 10  # calls that tell whether the agent is in the middle of reading
 _OPEN = frozenset({"pending", "in_progress", "inprogress", "open", "todo", "not_started"})
 
 
@@ -146,7 +145,7 @@ def preview(pre: Context, tail: Tail, count: TokenCounter) -> Preview:
         tuple(_files(effects, {read for turn in kept for read in _read_paths(turn)}, count)),
         tuple(rule for rule in rules_of(dropped) if not says(shown, rule)),
         _open_steps([call for turn in pre.turns for call in turn.message.calls], shown),
-        _is_reading([_effect(call).kind for turn in pre.turns for call in turn.message.calls]),
+        in_reading_phase([_effect(call).kind for turn in pre.turns for call in turn.message.calls]),
     )
 
 
@@ -213,10 +212,8 @@ def _values(effects: _Effects) -> list[StakedValue]:
         for value in exact_values(effect.query):
             uses[value] = uses.get(value, 0) + 1
             last[value] = number
-    values = [StakedValue(text, uses[text], len(effects) - last[text]) for text in uses]
-    every = "\n".join(uses)
-    whole = [value for value in values if every.find(value.text, every.find(value.text) + 1) < 0]
-    return sorted(whole, key=lambda value: (not value.likely, value.age, -value.uses))
+    values = [StakedValue(text, uses[text], len(effects) - last[text]) for text in distinct(uses)]
+    return sorted(values, key=lambda value: (not value.likely, value.age, -value.uses))
 
 
 def _read_paths(turn: Turn) -> Iterator[str]:
@@ -235,12 +232,6 @@ def _files(effects: _Effects, kept: set[str], count: TokenCounter) -> Iterator[S
             if path not in seen and results:
                 seen.add(path)
                 yield StakedFile(path, count(results[0]), age)
-
-
-def _is_reading(kinds: Sequence[str]) -> bool:
-    """Whether the last calls were mostly reads, with no edit among them: the worst moment to compact."""
-    recent = kinds[-PHASE:]
-    return "edit" not in recent and sum(kind in READING for kind in recent) * 2 > max(len(recent), PHASE // 2)
 
 
 def _open_steps(calls: Sequence[ToolCall], shown: str) -> tuple[str, ...]:

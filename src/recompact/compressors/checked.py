@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -123,13 +123,13 @@ _ANSWER = (
 _WORD = re.compile(r"\w+")
 
 
-@dataclass
 class Probes:
     """Questions about the dropped part, written by the compressor's model, and answered by it one at a time from what
     is left. A question whose answer is not the expected one is a missing fact."""
 
-    inputs: CompressorInputs
-    usage: Usage = Usage()  # of the last check
+    def __init__(self, inputs: CompressorInputs) -> None:
+        self.inputs = inputs
+        self.usage = Usage()  # of the last check
 
     async def __call__(self, pre: Context, post: Context) -> tuple[str, ...]:
         self.usage = Usage()

@@ -55,7 +55,7 @@ class Side:
     arm: Arm
 
 
-@dataclass
+@dataclass(frozen=True)
 class TaskPairs:
     """Whole tasks, from the beginning to the end, as trajectories of an evaluation."""
 
@@ -123,7 +123,7 @@ def _set_aside(unfinished: Unfinished) -> dict[str, str]:
     return {unit.name: str(unit.failure) for unit in unfinished.units}
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReplayPairs:
     """Stored compactions of a run: each compacted again and continued to the end, with compaction off.
 
@@ -230,7 +230,7 @@ class ReplayPairs:
         return Result(0.0 if reason.startswith(NO_SUMMARY) else None, reason=reason)
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProbePairs:
     """Compaction points, each compacted by both: the share of the facts that later calls used and that are still shown.
 

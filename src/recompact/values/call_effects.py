@@ -6,7 +6,7 @@ A turn ends the phase of an agent's work that its last call belongs to.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
@@ -21,6 +21,7 @@ from recompact.values.texts import word_set
 KINDS = ("edit", "vcs-change", "agent", "test", "read", "search", "list", "vcs-state", "plan", "poll", "other")
 READING = frozenset({"read", "search", "list", "vcs-state"})
 ASIDE = frozenset({"agent", "plan", "poll"})  # neither work nor reading: in no measure
+PHASE = 10  # calls that tell in which phase of its work an agent is
 LINE = 240  # characters of a call that are shown
 QUERY = 4_000  # characters of a call's arguments in which literals are looked for
 
@@ -230,6 +231,16 @@ _ERROR = re.compile(
     r'\s*(?:error\b|traceback \(|\{\s*"error")|.*\bexit (?:code|status):? [1-9]', re.IGNORECASE | re.DOTALL
 )
 _LOOKED_AT = 2_000  # characters of a result
+
+
+def in_reading_phase(kinds: Sequence[str]) -> bool:
+    """Whether the last calls of these kinds were mostly reads, with no edit among them: the worst moment to compact.
+
+    >>> in_reading_phase(["edit", *["read"] * 10]), in_reading_phase(["read", "edit"]), in_reading_phase(["read"])
+    (True, False, False)
+    """
+    recent = kinds[-PHASE:]
+    return "edit" not in recent and sum(kind in READING for kind in recent) * 2 > max(len(recent), PHASE // 2)
 
 
 def reports_error(text: str) -> bool:

@@ -93,7 +93,7 @@ class Receipt:
 def receipt(pre: Context, post: Context, usage: Usage = Usage(), repaired: Sequence[str] = ()) -> Receipt:
     """The receipt of the compaction that made one context of another."""
     gone = [pre.turns[n] for n in replaced_turns(pre, post)]
-    values = _distinct((*exact_values_of(gone), *(exact_values(pre.summary.text) if pre.summary else ())))
+    values = distinct((*exact_values_of(gone), *(exact_values(pre.summary.text) if pre.summary else ())))
     shown = shown_text(post)
     lost = tuple(value for value in values if value not in shown)
     used = {value for turn in gone for call in turn.message.calls for value in exact_values(call.arguments)}
@@ -114,10 +114,10 @@ def receipt(pre: Context, post: Context, usage: Usage = Usage(), repaired: Seque
     )
 
 
-def _distinct(values: Iterable[str]) -> list[str]:
+def distinct(values: Iterable[str]) -> list[str]:
     """Each value once, without those that are a part of another.
 
-    >>> _distinct(["pay-7f3a91", "7f3a91b2", "7f3a91", "pay-7f3a91"])
+    >>> distinct(["pay-7f3a91", "7f3a91b2", "7f3a91", "pay-7f3a91"])
     ['pay-7f3a91', '7f3a91b2']
     """
     unique = list(dict.fromkeys(values))
