@@ -171,17 +171,24 @@ class _Listener:
         with Store.read(self.path) as store:
             tokens = {f"tokens/{p}/{r}": float(n) for p, by in tokens_by_phase(store).items() for r, n in by.items()}
             original = recorded_templates(store).get(store.metadata.template)
-        self.experiment.add_metrics(tokens, 0)
-        if self.verdicts:
-            self.experiment.add_table("verdicts", [verdict.flat() for verdict in self.verdicts])
+        try:
+            self.experiment.add_metrics(tokens, 0)
+            if self.verdicts:
+                self.experiment.add_table("verdicts", [verdict.flat() for verdict in self.verdicts])
+            for method, adaptation in self.adaptations.items():
+                self.experiment.add_table(f"candidates-{method}", list(_candidates(adaptation)))
+                self.experiment.add_table(f"clauses-{method}", list(_clauses(adaptation)))
+            for role, template in self._templates(original):  # last: not every tracker's store takes prompts
+                self.experiment.add_template(self.templates, template, role)
+        finally:
+            self.experiment.end()
+
+    def _templates(self, original: Template | None) -> Iterator[tuple[str, Template]]:
         if original:
-            self.experiment.add_template(self.templates, original, ORIGINAL)
+            yield ORIGINAL, original
         for method, adaptation in self.adaptations.items():
-            self.experiment.add_table(f"candidates-{method}", list(_candidates(adaptation)))
-            self.experiment.add_table(f"clauses-{method}", list(_clauses(adaptation)))
             if (winner := adaptation.winner) and winner.template:
-                self.experiment.add_template(self.templates, winner.template, f"adapted-{method}")
-        self.experiment.end()
+                yield f"adapted-{method}", winner.template
 
 
 def _group(store: Store, phase: str, unit: str, arm: str = "") -> str:
