@@ -53,6 +53,13 @@ def test_rules_and_the_next_call() -> None:
     assert not following.answered_by("unknown")
 
 
+def test_open_work_is_what_was_still_done() -> None:
+    (work,) = of_kind(point(), "open")
+    assert [line.partition("(")[0] for line in work.answer.splitlines()] == ["pay", "pay"]
+    assert not work.shown_in(work.answer)  # no rule can tell
+    assert of_kind(point(later=(NEXT, NEXT)), "open") == []  # one step is the next one
+
+
 def test_an_answer_needs_the_whole_value() -> None:
     fact = of_kind(point(), "fact")[0]
     assert fact.answered_by("It is `tok-7f3a`.")

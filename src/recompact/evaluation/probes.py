@@ -1,7 +1,7 @@
 """Probes: what a continuation would need, to be asked of a compacted context.
 
-A rule says what that is: exact values of the consumed part that later calls used, standing rules of the user, and the
-next call. What a context still shows is counted without a model.
+A rule says what that is: exact values of the consumed part that later calls used, standing rules of the user, the next
+call, and the work that was still open. What a context still shows is counted without a model.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from recompact.values.rules import rules_in, says
 from recompact.values.session import Call
 from recompact.values.trajectory import Action
 
-Kind = Choice["fact", "rule", "next"]
+Kind = Choice["fact", "rule", "next", "open"]
 FACTS = 20
 """Facts of one compaction that are asked for, those that are used first."""
 
 BLANK = "____"
-_LONG = 600  # characters of a call that a question shows
+STEPS = 5
+"""Calls that stand for the work that was still open."""
+
+_LONG, _SHORT = 600, 160  # characters of a call that a question, and an answer, shows
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One question, and what a right answer holds: an exact value, a rule, or a call."""
+    """One question, and what a right answer holds: an exact value, a rule, a call, or several."""
 
     kind: Kind
     question: str
@@ -51,7 +54,7 @@ class Probe:
 
     def answered_by(self, reply: str) -> bool:
         """Whether a reply is right to the letter; only a judge can tell more."""
-        if self.kind == "next":
+        if self.kind in ("next", "open"):
             return _as_call(reply) == _as_call(self.answer)
         return self.shown_in(reply)
 
@@ -142,6 +145,10 @@ def _probes(point: CompactionPoint) -> Iterator[Probe]:
     calls = [action for turn in (point.following or point.later)[:1] for action in turn_actions(turn) if action.name]
     if calls:
         yield Probe("next", _NEXT, _call_text(calls[0]))
+    made = (_call_text(action)[:_SHORT] for turn in point.later for action in turn_actions(turn) if action.name)
+    steps = list(dict.fromkeys(made))[:STEPS]
+    if len(steps) > 1:
+        yield Probe("open", _OPEN, "\n".join(steps))
 
 
 def _named_by(action: Action, from_session: bool) -> Iterator[Literal]:
@@ -169,6 +176,8 @@ _NEXT = (
     "Which call should be made next? Answer with this call alone, as name({...}) with its arguments as JSON."
     f" {_UNKNOWN}"
 )
+
+_OPEN = f"Which steps are still to be made? Name the next {STEPS}, one a line, each with what it is about. {_UNKNOWN}"
 
 
 def _fact_question(action: Action, literal: Literal) -> str:

@@ -202,7 +202,8 @@ async def probe(
 ) -> Probing:
     """Compact every point by every arm, and ask. Work that the run has is reused."""
     complete = [arm.completed(study) for arm in arms]
-    asking = [point for point in points if point.probes]
+    countable = ("fact", "rule")
+    asking = [point for point in points if any(ask or each.kind in countable for each in point.probes)]
     compactions = {unit_name(point, arm.key): (point, arm) for point in asking for arm in complete if arm.kind != NONE}
     await study.complete("compact", KIND, [compaction_unit(study, name, *both) for name, both in compactions.items()])
     shown: dict[tuple[str, str], Compacted] = {}
@@ -374,9 +375,9 @@ def planted_cases(probes: Sequence[Probe]) -> Iterator[tuple[str, bool]]:
     """Cases whose verdict is known: the right answer as it is and in other dress, and wrong ones."""
     chosen = [probe for probe in probes if probe.kind != "fact"][:PLANTED]
     for number, probe in enumerate(chosen):
-        other = chosen[number - 1]
         yield _case(probe, probe.answer), True
         yield _case(probe, f"It is this: {probe.answer} That is all I know."), True
         yield _case(probe, "unknown"), False
-        if other.answer != probe.answer:
-            yield _case(probe, other.answer), False
+        others = (each.answer for each in (*chosen[number + 1 :], *chosen[:number]) if each.kind == probe.kind)
+        if other := next((each for each in others if each not in probe.answer and probe.answer not in each), None):
+            yield _case(probe, other), False

@@ -51,9 +51,9 @@ def probe_table(probing: Probing) -> Table:
         rules="rules, %",
         answers="answered, %",
     )
-    asked = probing.points - probing.unasked
-    facts = sum(probing.of(probing.names[0])[n].kept()[1] for n in range(asked)) if probing.names else 0
-    title = f"{quantity(facts, 'fact')} that later calls used, at {quantity(asked, 'compaction')}"
+    numbers = [condition.kept()[1] for condition in probing.of(probing.names[0])]
+    places = quantity(sum(bool(number) for number in numbers), "compaction")
+    title = f"{quantity(sum(numbers), 'fact')} that later calls used, at {places}"
     return Table(title, heads, tuple(rows), tuple(_notes(probing)))
 
 
@@ -75,7 +75,7 @@ def _notes(probing: Probing) -> Iterator[str]:
         " longer summary does not win by its length. After a second: facts that the turns in between do not show again."
     )
     if probing.unasked:
-        yield f"At {quantity(probing.unasked, 'further compaction')} nothing of the consumed part was used later."
+        yield f"At {quantity(probing.unasked, 'further compaction')} there was nothing to ask for."
     if probing.asked_model:
         full = probing.of(FULL)
         asked = [each for condition in full for each in condition.asked if each.right is not None]
