@@ -118,11 +118,26 @@ def test_the_latest_session_of_a_folder_is_taken(tmp_path: Path) -> None:
     assert json.loads(recompact("preview", tmp_path, "--json").stdout)["session"] == "new.jsonl"
 
 
+def test_a_reader_that_fails_is_named_and_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("changed")
+
+    lines, _ = claude_code(SCRIPT)
+    (tmp_path / "s.jsonl").write_text("\n".join(lines))
+    monkeypatch.setattr("recompact.cli.preview.moments", fail)
+    done = recompact("preview", tmp_path / "s.jsonl")
+    assert done.returncode == 2
+    assert "s.jsonl" in done.stderr
+    assert "KeyError" in done.stderr
+
+
 def test_what_cannot_be_previewed_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("no session")
     done = recompact("preview", tmp_path / "x.txt")
     assert done.returncode == 2
     assert "x.txt" in done.stderr
+    (tmp_path / "y.json").write_text('{"no": "session"}')
+    assert "1 JSON file of no known transcript format: y.json" in recompact("preview", tmp_path / "y.json").stderr
     lines, _ = claude_code(SCRIPT)
     (tmp_path / "s.jsonl").write_text("\n".join(lines))
     assert recompact("preview", tmp_path / "s.jsonl", "--at", 7).returncode == 2

@@ -23,6 +23,7 @@ from recompact.errors import InputError
 from recompact.harnesses.registry import transcript_readers
 from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.models.failures import CeilingReached, ModelFailure
+from recompact.presentation.audit import words
 from recompact.values.chat import Decoding
 from recompact.values.masking import mask_secrets, safe, safe_line
 from recompact.values.moments import Moment, moments
@@ -110,8 +111,9 @@ def _read(path: Path | None, at: int | None) -> _Session:
     found = list(read_transcripts(places, transcript_readers()))
     usable = [each for each in found if isinstance(each, Transcript)]
     if not usable:
-        why = next((each.why or each.reason for each in found if isinstance(each, SkippedFile)), "it holds none")
-        raise InputError(f"found no transcript in {path or 'the usual places'}: {why}")
+        skipped = [each for each in found if isinstance(each, SkippedFile)]
+        why = "; ".join(text.removesuffix(".") for text in words.unread(skipped, 3))
+        raise InputError(f"found no transcript{f' ({why})' if why else ''}: name a session, or a folder with some")
     transcript = max(usable, key=lambda each: each.modified)
     told: dict[str, Any] = {}
 
@@ -127,6 +129,9 @@ def _read(path: Path | None, at: int | None) -> _Session:
         every = list(moments(events(), counter()))
     except (Unreadable, OSError) as error:
         raise InputError(f"{transcript.path} cannot be read: {error}") from None
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        why = f"its records do not have the expected shape ({type(error).__name__}: {error})"
+        raise InputError(f"{transcript.path} cannot be read: {why}") from None
     past = [each for each in every if each.index]
     chosen = past[at - 1] if at and at <= len(past) else every[-1] if every and not at else None
     if chosen is None:
