@@ -1,6 +1,7 @@
 """How well bisecting names the cause of a harmful compaction, against planted truth at the level of pieces.
 
-    python benchmarks/causes.py --cache DIR                      # the development worlds, one adaptation each
+    python benchmarks/causes.py --kept                           # what was measured, in seconds
+    python benchmarks/causes.py --cache DIR --write              # the development worlds, one adaptation each
     python benchmarks/causes.py --worlds 110 --draws 16 --cache DIR
 
 The truth: every piece that a compaction dropped is put back alone, and so is everything, with many draws of their own.
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
+from typing import Any
 
 from acceptance import DEVELOPMENT
 from adaptations import Plan, prepare
@@ -53,6 +55,7 @@ from recompact.values.tables import Number, Table, columns, render
 from recompact.values.trajectory import Boundary
 
 FLIPPED = 0.15
+KEPT = Path(__file__).with_name("cause_figures.json")
 HARMLESS = 10  # compactions at which a search ought to find nothing
 
 
@@ -203,25 +206,49 @@ def _judge(place: Place, suspected: Sequence[str], draws: int) -> Finding:
     return Finding(bool(causes), bool(kinds & set(suspected)), closes[0], closes[1], wrong, results[0].draws)
 
 
+def measured(cache: Path, world: int, draws: int) -> list[Any]:
+    """Rows, false causes and harmless compactions of one world, from the cache where it has them."""
+    record = cache / f"causes-{world}-{draws}.json"
+    if not record.exists():
+        figures, *harmless = measure(cache, world, draws)
+        record.write_text(json.dumps([[asdict(each) for each in figures], *harmless]))
+    known: list[Any] = json.loads(record.read_text())
+    return known
+
+
+def total(loss: str, rows: Sequence[Accuracy]) -> Accuracy:
+    """All worlds together; draws are the mean over compactions."""
+    own = [row for row in rows if row.loss == loss]
+    counts = {
+        name: sum(getattr(row, name) for row in own)
+        for name in ("compactions", "with_cause", "suspected", "found", "found_flipped", "wrong")
+    }
+    draws = sum(row.draws * row.compactions for row in own) / max(1, counts["compactions"])
+    return Accuracy(0, loss, **counts, draws=draws)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", default="", help="some of the development worlds")
     parser.add_argument("--draws", type=int, default=8, help="of each piece that is put back, for the truth")
     parser.add_argument("--cache", type=Path, default=Path("causes-cache"), help="where work is kept and resumed")
+    parser.add_argument("--kept", action="store_true", help="run nothing: print what the repository keeps")
+    parser.add_argument("--write", action="store_true", help="keep the figures in the repository")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    rows, false, tried = [], 0, 0
-    for world in [int(n) for n in args.worlds.split(",")] if args.worlds else DEVELOPMENT:
-        record = args.cache / f"causes-{world}-{args.draws}.json"
-        if not record.exists():
-            figures, *harmless = measure(args.cache, world, args.draws)
-            record.write_text(json.dumps([[asdict(each) for each in figures], *harmless]))
-        kept, found, number = json.loads(record.read_text())
-        rows += [Accuracy(**each) for each in kept]
-        false, tried = false + found, tried + number
+    worlds = [int(n) for n in args.worlds.split(",")] if args.worlds else DEVELOPMENT
+    if args.kept:
+        known = {int(world): each for world, each in json.loads(KEPT.read_text()).items()}
+    else:
+        known = {world: measured(args.cache, world, args.draws) for world in worlds}
+    if args.write:
+        KEPT.write_text(json.dumps(known, indent=1) + "\n")
+    rows = [Accuracy(**each) for world in worlds for each in known[world][0]]
+    false, tried = (sum(known[world][place] for world in worlds) for place in (1, 2))
     if args.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "false_causes": false, "harmless": tried}, indent=2))
         return
+    rows += [total(loss, rows) for loss in ("success", "steps")]
     keys = tuple(Accuracy.__dataclass_fields__)
     titles = {
         "with_cause": "one piece closes it",
@@ -231,7 +258,7 @@ def main() -> None:
     table = Table(
         "Causes against planted truth",
         columns(*keys, **titles),
-        tuple((*(getattr(row, key) for key in keys[:-1]), Number(row.draws)) for row in rows),
+        tuple((row.world or "all", *(getattr(row, key) for key in keys[1:-1]), Number(row.draws)) for row in rows),
         (f"False causes at harmless compactions: {false} of {tried}. Simulated models.",),
     )
     print(render(table, "markdown"))
