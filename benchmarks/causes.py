@@ -206,7 +206,7 @@ def _judge(place: Place, suspected: Sequence[str], draws: int) -> Finding:
     return Finding(bool(causes), bool(kinds & set(suspected)), closes[0], closes[1], wrong, results[0].draws)
 
 
-def measured(cache: Path, world: int, draws: int) -> list[Any]:
+def figures_of(cache: Path, world: int, draws: int) -> list[Any]:
     """Rows, false causes and harmless compactions of one world, from the cache where it has them."""
     record = cache / f"causes-{world}-{draws}.json"
     if not record.exists():
@@ -240,7 +240,7 @@ def main() -> None:
     if args.kept:
         known = {int(world): each for world, each in json.loads(KEPT.read_text()).items()}
     else:
-        known = {world: measured(args.cache, world, args.draws) for world in worlds}
+        known = {world: figures_of(args.cache, world, args.draws) for world in worlds}
     if args.write:
         KEPT.write_text(json.dumps(known, indent=1) + "\n")
     rows = [Accuracy(**each) for world in worlds for each in known[world][0]]

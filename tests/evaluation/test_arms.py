@@ -40,7 +40,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_arms_that_need_no_directory() -> None:
-    assert built_in_arms() == ("fifo", "llmlingua2", "none", "masking", "clear_tool_results", "prompting")
+    assert built_in_arms() == ("fifo", "llmlingua2", "none", "masking", "clear_tool_results", "native", "prompting")
     assert parsed("none", "fifo") == (Arm("none", "none"), Arm("fifo", "fifo", 2048))
     assert parsed("prompting") == (Arm("prompting", "prompted", 2048, "history", "quoted", OWN),)
 
@@ -97,14 +97,14 @@ def test_a_compressor_of_ones_own_is_named_by_its_place(tmp_path: Path) -> None:
     [
         (
             "",
-            "--arm '': unknown arm; use fifo, llmlingua2, none, masking, clear_tool_results, prompting",
+            "--arm '': unknown arm; use fifo, llmlingua2, none, masking, clear_tool_results, native, prompting",
         ),
         ("fifo@0", "--arm 'fifo@0': unknown arm"),
         ("fifo@", "--arm 'fifo@': unknown arm"),
         ("a b", "--arm 'a b': unknown arm"),
         (
             "pair",
-            "--arm pair: unknown arm; use fifo, llmlingua2, none, masking, clear_tool_results, prompting",
+            "--arm pair: unknown arm; use fifo, llmlingua2, none, masking, clear_tool_results, native, prompting",
         ),
         ("prompting=x", "--arm prompting=x: 'prompting' is an arm of its own; give the template another name"),
         ("none@5", "--arm none@5: nothing is compressed in 'none', so it has no budget: write --arm none"),

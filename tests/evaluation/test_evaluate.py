@@ -162,7 +162,7 @@ def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="given twice"):
         arms("none", "none")
     for text, said in (
-        ("pair", "fifo, llmlingua2, none, masking, clear_tool_results, prompting"),
+        ("pair", "fifo, llmlingua2, none, masking, clear_tool_results, native, prompting"),
         ("fifo=x", "an arm of its own"),
         ("a b=x", "a b=x"),
         ("none@512", "so it has no budget"),
