@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from agent_support import NOTES, Clerk, Forgetful, agent_config, collected, write_notes
+from needs import needs
 
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 from recompact.values.recall import RECALL
+
+pytestmark = needs("bubblewrap")
 
 
 class Recaller(Clerk):

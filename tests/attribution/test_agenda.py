@@ -194,6 +194,7 @@ class Counting(Allocation):
         return self.inner.due(outcomes)
 
 
+@pytest.mark.slow
 async def test_asking_does_not_grow_with_the_square_of_the_boundaries() -> None:
     asked = {}
     for count in (200, 2000):

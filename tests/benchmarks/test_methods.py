@@ -38,6 +38,7 @@ def test_tasks_are_drawn_anew_for_each_adaptation_and_tested_on_the_same() -> No
     assert not set(plan.test_tasks()) & set(plan.train_tasks(1))
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_from_its_cache(tmp_path: Path) -> None:
     methods = [ORIGINAL, "facts", "pair-swapped"]
     first, failures = trials(tmp_path, PLAN, methods, 1, 1)

@@ -246,6 +246,7 @@ def test_pass_3_counts_triples_of_adaptations() -> None:
     assert pass_3(own[:2]) is None
 
 
+@pytest.mark.slow
 def test_power_grows_with_adaptations_and_falls_with_differences_between_worlds() -> None:
     assert power(2.0, 10, 1, 2.0) < power(2.0, 10, 8, 2.0)
     assert power(2.0, 10, 6, 0.0) > power(2.0, 10, 6, 3.0)
@@ -277,6 +278,7 @@ def test_kept_figures_are_added_to_and_missing_ones_are_named(tmp_path: Path) ->
         read_kept("kinds", 104, path)
 
 
+@pytest.mark.slow
 def test_a_comparison_on_a_world_goes_on_from_its_cache(tmp_path: Path) -> None:
     args = parse_arguments(["--worlds", "7", "--train", "4", "--test", "3", "--adaptations", "1"])
     (plan,) = plans(args)

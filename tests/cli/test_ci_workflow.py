@@ -38,7 +38,6 @@ class Runner:
             "HOME": str(home),
             "GITHUB_BASE_REF": "main",
             "GITHUB_STEP_SUMMARY": str(self.summary),
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         }
         self.place = home / "checkout"
 

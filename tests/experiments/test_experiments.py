@@ -176,6 +176,7 @@ def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None
     assert "Summaries that repeat the template in place of what it asks for" in text
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
     hopeless = replace(small, plan=replace(small.plan, solvable=5))
     assert "not tried yet; 5 of 4 have to be solved" in page(hopeless)

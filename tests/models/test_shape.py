@@ -89,6 +89,7 @@ def unit(store: Store, name: str, model: Any, record: bool = True) -> Unit[Traje
     return Unit(name, play, write, task=name)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("api", KINDS)
 def test_more_than_300_kinds_of_odd_replies_end_no_run_and_replay_as_they_were(api: str, tmp_path: Path) -> None:
     bodies = KINDS[api]

@@ -122,6 +122,7 @@ def test_time_follows_from_the_speed_and_the_places() -> None:
     assert Forecast((work,), "runs").duration is None
 
 
+@pytest.mark.slow
 def test_what_simulated_models_will_use_is_forecast_within_half(tmp_path: Path) -> None:
     config = tmp_path / "small.toml"
     config.write_text('[suite]\nuse = "pocket"\nlimit = 12\n[compressor]\nbudget = 2048\n')

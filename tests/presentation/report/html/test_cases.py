@@ -258,6 +258,7 @@ def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
     assert report.lead[0].text == headline({"harmless": 1})
 
 
+@pytest.mark.slow
 def test_the_time_for_a_text_without_an_end_does_not_explode(tmp_path: Path) -> None:
     def report_about(size: int) -> None:
         texts = ["x" * size, "1" * size + "x", "a." * (size // 2), "a@" * (size // 2), '"' * size]
