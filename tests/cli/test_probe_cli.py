@@ -122,3 +122,13 @@ def test_a_gate_by_probes(home: Path) -> None:
     assert json.loads(forecast.stdout)["works"][0]["expected"]["units"] == 10
     refused = recompact("gate", "default", "masking", "--probes", "session.jsonl", cwd=home)
     assert (refused.returncode, "--config" in refused.stderr) == (2, True)
+
+
+def test_a_gate_on_sessions_sends_nothing_unasked(home: Path) -> None:
+    words = ("gate", "default", "mine=default", "--probes", "session.jsonl", "--config", "ci.toml", "--run", "asked")
+    before = sorted(home.rglob("*"))
+    refused = recompact(*words, cwd=home)
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    assert sorted(home.rglob("*")) == before
+    assert recompact(*words, "--yes", cwd=home).returncode in (0, 3)

@@ -17,7 +17,7 @@ from recompact.audit.drafting import Draft, draft, lines, write_draft
 from recompact.audit.runs import audit_run
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.worth import recorded_worth, sentences
-from recompact.cli.console import console, json_option, print_json, say
+from recompact.cli.console import agree_to_send, console, json_option, print_json, say
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.runs import SUFFIX
@@ -126,13 +126,9 @@ def _diagnose(
     if not plan.evidence:
         say("No compaction has both a readable summary and calls after it, so there is nothing to diagnose.", err=True)
         return None
-    say(plan.statement, err=True)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
-        if not click.confirm("Send it?", err=True):
-            say("Nothing was sent.", err=True)
-            return None
+    if not agree_to_send(plan.statement, yes=yes):
+        say("Nothing was sent.", err=True)
+        return None
     template = resolve(config.compressor.template, config.directory)
     try:
         with console(stderr=True).status("asking the optimizer"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from recompact.errors import InputError
 from recompact.values.tables import FORMATS as FORMATS, Format, Table, fit_table, render_all
 from recompact.values.texts import visible, visible_json, visible_line
 
@@ -77,6 +78,16 @@ def _take_json(context: click.Context, parameter: click.Parameter, as_json: bool
     if as_json:
         context.with_resource(_reserve_output())
     return as_json
+
+
+def agree_to_send(what: str, *, yes: bool) -> bool:
+    """Whether the user wants to send what these words describe; where there is no terminal, only --yes says so."""
+    say(what, err=True)
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
+    return click.confirm("Send it?", err=True)
 
 
 json_option = click.option(

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.probe import Material, material_of
+from recompact.cli.probe import Material, agree_to_probe, material_of
 from recompact.cli.progress import watch
 from recompact.cli.running import dry_run_option, ending_early, print_forecast, report_unfinished, this_command
 from recompact.cli.stopping import announcing_stop
@@ -62,6 +62,7 @@ Opened = AbstractAsyncContextManager[PairSource]
 @directory_option
 @click.option("--markdown", type=click.Path(path_type=Path), help="Also write a summary for a pull request here.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML here.")
+@click.option("--yes", is_flag=True, help="With --probes SESSION: send sessions to the config's models without asking.")
 @dry_run_option
 @json_option
 def command(
@@ -79,6 +80,7 @@ def command(
     directory: Path,
     markdown: Path | None,
     junit: Path | None,
+    yes: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -117,7 +119,9 @@ def command(
         asked, run_file = material.config, material.place(run)
         own = resolve(asked.compressor.template, asked.directory)
         arms = [parse_side(text, asked, own) for text in (base, new)]
-        material.check_models(arms)
+        asks = material.check_models(arms)
+        if material.run is None and asks and not dry_run:
+            agree_to_probe(material, len(material.points), forecast_pairs(asked, material.points, arms, pairs), yes=yes)
         opened = _open_probes(arms, material, run_file, quiet=as_json)
     if dry_run:
         from recompact.evaluation.reproduction.forecast import forecast_gate

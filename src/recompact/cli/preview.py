@@ -13,7 +13,7 @@ import click
 
 from recompact.audit.preview import RECENT, Preview, Trial, preview, trial_of, try_template
 from recompact.cli.audit import usual_transcripts
-from recompact.cli.console import console, json_option, print_json, print_tables, say
+from recompact.cli.console import agree_to_send, console, json_option, print_json, print_tables, say
 from recompact.compressors.protocol import CompactionFailed, CompressorInputs, CompressorSettings
 from recompact.engine.assembly import open_model
 from recompact.engine.config import Config
@@ -73,8 +73,8 @@ def command(
     if loaded is not None:
         if not seen.dropped:
             raise InputError("there is nothing to summarize: all of it is what a compaction of this harness keeps")
-        if not yes:
-            _ask_leave(loaded, seen, len(templates) or 1)
+        if not agree_to_send(_what_is_sent(loaded, seen, len(templates) or 1), yes=yes):
+            raise click.Abort
         trials += asyncio.run(_try(loaded, seen, templates))
     if as_json:
         print_json(_plain({**known.to_json(), **seen.to_json(), "trials": [each.to_json() for each in trials]}))
@@ -140,18 +140,14 @@ def _read(path: Path | None, at: int | None) -> _Session:
     return _Session(transcript, chosen, len(past), told.get("model", ""), told.get("size"))
 
 
-def _ask_leave(config: Config, seen: Preview, times: int) -> None:
+def _what_is_sent(config: Config, seen: Preview, times: int) -> str:
     name = config.compressor_model
     settings = config.models.get(name)
     tokens = times * sum(turn.tokens for turn in seen.dropped)
     price = price_of(settings).input
     cost = f", about {tokens * price / 1e6:.2f} at the config's price" if price else ""
     where = (settings.base_url or "its usual address") if settings else "built in"
-    say(f"About {tokens:,} tokens of the session{cost} will be sent to {name} ({where}).", err=True)
-    if not sys.stdin.isatty():
-        raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
-    if not click.confirm("Send it?", err=True):
-        raise click.Abort
+    return f"About {tokens:,} tokens of the session{cost} will be sent to {name} ({where})."
 
 
 async def _try(config: Config, seen: Preview, templates: tuple[str, ...]) -> list[Trial]:

@@ -13,7 +13,15 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import (
+    agree_to_send,
+    directory_option,
+    json_option,
+    print_json,
+    print_tables,
+    run_option,
+    say,
+)
 from recompact.cli.running import (
     dry_run_option,
     ending_early,
@@ -100,7 +108,7 @@ def command(
         print_forecast(forecast, material.config, place, "json" if as_json else "terminal")
         return
     if not own and asks:
-        _agree(material, len(points), forecast, yes=yes)
+        agree_to_probe(material, len(points), forecast, yes=yes)
     with ExitStack() as stack:
         if not own and not asks:  # nothing to resume
             place = Path(stack.enter_context(TemporaryDirectory())) / f"probe{SUFFIX}"
@@ -213,20 +221,15 @@ def _arms(templates: Sequence[str], arms: Sequence[str], config: Config) -> list
     return chosen
 
 
-def _agree(material: Material, points: int, forecast: Forecast, *, yes: bool) -> None:
+def agree_to_probe(material: Material, points: int, forecast: Forecast, *, yes: bool) -> None:
     """Sessions hold whatever their owner typed: they are sent only if that is wanted."""
     models = [material.config.compressor_model, material.config.agent.model]
     names = " and ".join(dict.fromkeys(models))
-    say(
+    what = (
         f"This sends {quantity(points, 'compaction')} of your sessions, unmasked, to {names}: about"
-        f" {forecast.total.tokens:,} tokens.",
-        err=True,
+        f" {forecast.total.tokens:,} tokens."
     )
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
-    if not click.confirm("Send it?", err=True):
+    if not agree_to_send(what, yes=yes):
         raise InputError("nothing was sent")
 
 
