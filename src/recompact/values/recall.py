@@ -36,7 +36,10 @@ def recall(query: str, turns: Sequence[Turn], limit: int, count: TokenCounter) -
         room = limit - count("\n\n".join(shown))
         if room < limit // 4 and shown:
             break
-        shown.append(keep_ends(turns[number].text, room, count)[0])
+        cut = keep_ends(turns[number].text, room, count)[0]
+        if shown and count("\n\n".join([*shown, cut])) > limit:  # the mark of a cut takes room too
+            break
+        shown.append(cut)
     return "\n\n".join(shown) or NOTHING
 
 
