@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.adaptation.adapt import Stage
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
@@ -36,6 +37,7 @@ class Plan:
     block: int = 0  # tasks that are done in all arms before the next are begun; 0: all of them
     stages: tuple[int, ...] = ()  # numbers of tasks after which the later arms catch up; by default all of them
     by: tuple[str, ...] = ()  # groups of tasks
+    until: Stage = "select"  # the last step of the methods
     bisect: int = 0  # continuations of one search for what a retained compaction of a training task should have kept
     outcome: str = "acc"  # the metric that a method has to improve
     fewest: int = 12  # tasks, before anything counts as shown

@@ -22,6 +22,7 @@ from recompact.values.tables import Number, Table, columns
 
 ENOUGH = 5  # trajectories with a compaction, before measured habits count
 CONTINUATION = 0.5  # of a trajectory's agent calls
+SEARCHES = 0.5  # of verification's continuations, where retained compactions are bisected
 INSTRUCTIONS = 500  # tokens of a compaction prompt besides the history
 STEP = 60  # output tokens of an agent's step
 ANSWER = 1_000  # output tokens of the optimizer
@@ -108,7 +109,7 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
     """Trajectories, continuations, and questions to the optimizer."""
     plan, settings = experiment.plan, experiment.config.adapt
     train = len(experiment.config.suite.tasks) if plan.methods else 0
-    fit = min(settings.fit_tasks, train) * settings.fit_runs
+    fit = min(settings.fit_tasks, train) * settings.fit_runs if plan.until == "select" else 0
     boundaries = train * habits.compressor.calls
     per_boundary = draws(experiment.config.verify.allocation)
     whole, questions = train + fit, 0
@@ -122,7 +123,8 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
     whole += _trials(experiment)
-    return whole, round(per_boundary * boundaries), questions
+    searched = 1 + SEARCHES if plan.bisect else 1
+    return whole, round(searched * per_boundary * boundaries), questions
 
 
 def draws(allocation: str) -> float:

@@ -49,7 +49,7 @@ def page(experiment: Experiment) -> str:
     adapts = (("Boundaries", _boundaries), ("Causes", _causes), ("Adaptations", _adaptations))
     for title, section in (
         *(adapts if experiment.plan.methods else (("Templates", _templates),)),
-        ("Unseen tasks", _unseen),
+        *((("Unseen tasks", _unseen),) if experiment.plan.tasks else ()),
     ):
         if text := list(section(experiment)):
             lines += ["", f"## {title}", *text]
@@ -65,7 +65,8 @@ def _head(experiment: Experiment) -> Iterator[str]:
     if experiment.adaptations.is_file():
         with Store.read(experiment.adaptations) as store:
             collected, records = len(trajectories(store)), list(read_adaptations(store))
-    adapted = sum(record.selection is not None or bool(record.statement) for record in records)
+    selects = experiment.plan.until == "select"
+    adapted = sum(record.selection is not None or bool(record.statement) or not selects for record in records)
     if experiment.plan.solvable:
         trial, ended = _trial(experiment)
         yield f"- {trial}"
@@ -83,7 +84,8 @@ def _head(experiment: Experiment) -> Iterator[str]:
         yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
     beside = f", nor does one that ended without a candidate ({', '.join(empty)})" if empty else ""
     kept = f"; a method that keeps the original needs none{beside}" if experiment.plan.methods else ""
-    yield f"- Trajectories on unseen tasks: {evaluated} of {planned}{kept}."
+    if experiment.plan.tasks:
+        yield f"- Trajectories on unseen tasks: {evaluated} of {planned}{kept}."
     for group, names in (("", experiment.plan.arms), ("later ", experiment.plan.later)):
         if experiment.plan.stages and names:
             chosen = [arm for arm in arms if arm.name in {text.partition("=")[0] for text in names}]
@@ -247,7 +249,7 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
             for name, found in record.reasons.items():
                 yield from (f"- {name}: {markdown_text(' '.join(reason.text.split()))}" for reason in found)
         if record.selection is None:
-            if not record.statement:
+            if not record.statement and experiment.plan.until == "select":
                 yield "Its candidates have not been selected from yet."
             continue
         yield ""

@@ -26,8 +26,10 @@ from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.verify import verify
 from recompact.cli.progress import watch
 from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
 from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.runs import open_run, trajectories
 from recompact.errors import InputError, RecompactError
@@ -70,9 +72,11 @@ async def solved_without_compaction(experiment: Experiment) -> int:
 async def bisect_retained(experiment: Experiment) -> str:
     """Look for what each retained compaction of a training task should have kept, and say at how many it was found."""
     with open_run(experiment.adaptations) as store:
-        retained = [verdict.id for verdict in read_verdicts(store).retained]
         async with open_study(experiment.config, store, models=experiment.models) as study:
             with watch(study, f"{experiment.name}: bisect") as shown:
+                await collect(shown)
+                await verify(shown)
+                retained = [verdict.id for verdict in read_verdicts(store).retained]
                 causes = (await bisect(shown, retained, most=experiment.plan.bisect)).causes
     return f"{sum(cause.known for cause in causes.values())} of {quantity(len(causes), 'retained compaction')}"
 
@@ -87,6 +91,20 @@ async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *,
                 await evaluate(shown, arms, runs)
 
 
+def adapt_all(experiment: Experiment, methods: Sequence[str], until: Stage) -> list[str]:
+    """Bisect what verification retained, then adapt by each method; gives those whose optimizer was of no use."""
+    failed = []
+    if experiment.plan.bisect and until != "collect":
+        print(f"A cause was found at {asyncio.run(bisect_retained(experiment))}.", flush=True)
+    for method in methods:
+        adaptation = asyncio.run(adapt_by(experiment, method, until))
+        if adaptation.unusable:
+            failed.append(method)
+        statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
+        print(f"{method}: {statement or f'stopped after {until}, as planned.'}", flush=True)
+    return failed
+
+
 def run(
     experiment: Experiment,
     methods: Sequence[str],
@@ -96,7 +114,7 @@ def run(
     until: Stage = "select",
 ) -> int:
     """Do what is left of it. A method that came to nothing has no arm; the others continue."""
-    failed = []
+    failed: list[str] = []
     if fewest := experiment.plan.solvable:
         solved = asyncio.run(solved_without_compaction(experiment))
         print(
@@ -105,23 +123,16 @@ def run(
         if solved < fewest:
             print(f"That is fewer than {fewest}, so there is nothing that a compaction could cost: it ends here.")
             return 0
-    if stage in ("adapt", "all"):
-        for method in methods:
-            adaptation = asyncio.run(adapt_by(experiment, method, until))
-            if adaptation.unusable:
-                failed.append(method)
-            statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
-            print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
-        if experiment.plan.bisect and until != "collect":
-            print(f"A cause was found at {asyncio.run(bisect_retained(experiment))}.", flush=True)
-    if stage in ("evaluate", "all") and until == "select":
-        try:
+    try:
+        if stage in ("adapt", "all"):
+            failed = adapt_all(experiment, methods, until)
+        if stage in ("evaluate", "all") and until == "select":
             for tasks, later in experiment.batches(limit):
                 asyncio.run(evaluate_arms(experiment, tasks, runs, later=later))
-        except Unfinished as error:
-            if not all(isinstance(unit.failure, NotRecorded) for unit in error.units):
-                raise
-            print("No more was recorded: --resume asks a model for the rest.", flush=True)
+    except Unfinished as error:
+        if not all(isinstance(unit.failure, NotRecorded) for unit in error.units):
+            raise
+        print("No more was recorded: --resume asks a model for the rest.", flush=True)
     if failed:
         print(f"The optimizer gave nothing usable for {', '.join(failed)}: the same command asks it again.")
     return 2 if failed else 0
@@ -148,7 +159,7 @@ def arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
     parser.add_argument("--stage", choices=PHASES, default="all", help="only adapt, or only evaluate (default: all)")
-    parser.add_argument("--until", choices=STAGES, default="select", help="adapt only up to this step; then stop")
+    parser.add_argument("--until", choices=STAGES, help="adapt only up to this step; then stop (default: the plan's)")
     parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
     parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
     parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
@@ -175,11 +186,12 @@ def main() -> int:
         if given.recorded:
             experiment = without_models(experiment)
         methods = given.method or experiment.plan.methods
+        until = given.until or experiment.plan.until
         try:
-            code = run(experiment, methods, given.stage, given.limit, runs, given.until)
+            code = run(experiment, methods, given.stage, given.limit, runs, until)
         finally:
             write_page(experiment)
-        in_part = given.method or given.limit or given.runs or given.stage != "all" or given.until != "select"
+        in_part = given.method or given.limit or given.runs or given.stage != "all" or given.until
         return code if not given.recorded or in_part or repeats_the_page(experiment) else 1
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
