@@ -16,8 +16,8 @@ from typing import Any
 
 from recompact.compressors.masking import is_mask
 from recompact.suites.pocket import APPS, CATALOGUE, TOKEN, Spec
-from recompact.suites.pocket.hooks import named_apis
 from recompact.suites.pocket.spec import PAGE_SIZE
+from recompact.suites.pocket.suite import named_apis
 from recompact.values.chat import Message
 
 SPECS: Mapping[str, Spec] = {spec.full_name: spec for spec in CATALOGUE}

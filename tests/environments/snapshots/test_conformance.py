@@ -14,7 +14,7 @@ from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.pocket import PocketSuite
 from recompact.suites.pocket.families import BY_NAME
-from recompact.suites.pocket.oracle import play
+from recompact.suites.pocket.plans import play
 from recompact.values.trajectory import Action
 
 SUPPORT = Path(__file__).parents[2] / "support"

@@ -8,7 +8,7 @@ from pocket_playing import SUITE, call, error, log_in, one_of, result
 
 from recompact.environments.protocol import Observation
 from recompact.suites.pocket import BY_NAME, TOKEN, PocketEnvironment, play
-from recompact.suites.pocket.tasks import pristine
+from recompact.suites.pocket.environment import pristine
 from recompact.values.trajectory import Action
 
 

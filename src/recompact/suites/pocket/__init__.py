@@ -9,8 +9,17 @@ from recompact.suites.pocket.apps.account import LOGINS
 from recompact.suites.pocket.environment import PocketEnvironment
 from recompact.suites.pocket.families import BY_NAME, FAMILIES, parse
 from recompact.suites.pocket.families.family import Family
-from recompact.suites.pocket.oracle import DirectApi, PlanFailed, Playthrough, play
-from recompact.suites.pocket.plans import Api, Parameters, Plan, first_page, pages
+from recompact.suites.pocket.plans import (
+    Api,
+    DirectApi,
+    Parameters,
+    Plan,
+    PlanFailed,
+    Playthrough,
+    first_page,
+    pages,
+    play,
+)
 from recompact.suites.pocket.prompt import RECORD_ID, SYSTEM, TOKEN, TOOLS, Owner, read_task_message
 from recompact.suites.pocket.spec import Parameter, Spec
 from recompact.suites.pocket.suite import PocketSuite

@@ -1,21 +1,64 @@
-"""One episode of one task in pocket. All state is in the database, so a snapshot is its bytes."""
+"""A task, from a seed and a family, and one episode of it. All state is in the database, so a snapshot is its bytes.
+
+A task is a pure function of its seed and its family, so what is made of them is cached and can be made again anywhere.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
 from typing import Any
 
 from recompact.environments.protocol import Observation, Opening
-from recompact.suites.pocket.database import connect, contents
-from recompact.suites.pocket.grader import problems
+from recompact.suites.pocket.database import Contents, as_tables, connect, contents, create
+from recompact.suites.pocket.families import BY_NAME
+from recompact.suites.pocket.grader import Expected, problems
 from recompact.suites.pocket.prompt import TOOLS
 from recompact.suites.pocket.service import brief, execute
 from recompact.suites.pocket.spec import ApiError
-from recompact.suites.pocket.tasks import goal, pristine
+from recompact.suites.pocket.world import Draft, Person, draft, pristine_rows
 from recompact.values.chat import Message
 from recompact.values.trajectory import Action, Score
+
+
+@dataclass(frozen=True)
+class TaskWorld:
+    """A world with one task in it."""
+
+    world: Draft
+    parameters: dict[str, str]
+    instruction: str
+
+    @property
+    def owner(self) -> Person:
+        return self.world.owner
+
+
+@lru_cache(maxsize=64)
+def compose(seed: str, family: str) -> TaskWorld:
+    rng = Random(f"pocket/{family}/{seed}")
+    world = draft(seed)
+    parameters = dict(BY_NAME[family].make(rng, world))
+    return TaskWorld(world, parameters, BY_NAME[family].instruction(parameters, rng.randrange(12)))
+
+
+@lru_cache(maxsize=64)
+def pristine(seed: str, family: str) -> bytes:
+    """The state in which an episode starts."""
+    return create(pristine_rows(compose(seed, family).world))
+
+
+@lru_cache(maxsize=64)
+def goal(seed: str, family: str) -> tuple[Contents, Expected]:
+    """The contents at the start, and what the task must make of them."""
+    db = connect(pristine(seed, family))
+    before = contents(db)
+    db.close()
+    return before, BY_NAME[family].expect(as_tables(before), compose(seed, family).parameters)
 
 
 class PocketEnvironment:

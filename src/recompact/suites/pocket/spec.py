@@ -1,15 +1,17 @@
 """What an API is, as data: its name, its parameters, what it returns and whether it changes anything.
 
-Every app has its APIs as entries (a spec and the function behind it). From the specs come the texts of the
+An app has its APIs as entries (a spec and the function behind it). From the specs come the texts of the
 documentation app and the validation of arguments; nothing else describes an API.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from recompact.suites.pocket.database import select
 
 Kind = Literal["string", "integer", "number", "date", "time"]
 Arguments = Mapping[str, Any]
@@ -103,13 +105,74 @@ PAGING = (
 )
 
 
+BETWEEN = "(:since is null or date >= :since) and (:until is null or date <= :until)"
+"""The condition of since and until, both days included. Dates in ISO form compare as text."""
+
+
+def page_of(
+    items: Sequence[dict[str, Any]], arguments: Arguments, present: Callable[[dict[str, Any]], Any] = dict
+) -> dict[str, Any]:
+    """One page of the records, each as `present` puts it for the agent."""
+    size, page = arguments["page_size"], arguments["page"]
+    if not 1 <= size <= PAGE_SIZE_MAX:
+        raise ApiError(f"page_size must be from 1 to {PAGE_SIZE_MAX}, not {size}")
+    pages = max(1, -(-len(items) // size))
+    if not 1 <= page <= pages:
+        raise ApiError(f"there is no page {page}: this list has pages 1 to {pages}")
+    here = items[(page - 1) * size : page * size]
+    return {"items": [present(item) for item in here], "page": page, "pages": pages, "total": len(items)}
+
+
+LISTS = {
+    "contacts": "contacts.list_contacts",
+    "transactions": "payments.list_transactions",
+    "requests": "payments.list_requests",
+    "events": "calendar.list_events",
+    "messages": "mail.list_messages",
+    "files": "files.list_files",
+}
+"""Where the ids of a table come from."""
+
+
+def id_of(table: str) -> Parameter:
+    """The parameter that names a record of a table."""
+    return need(f"{table.removesuffix('s')}_id", "string", f"from {LISTS[table]}")
+
+
+def one(db: sqlite3.Connection, table: str, identifier: str) -> dict[str, Any]:
+    """The record with that id; otherwise an error that says where ids come from."""
+    records = select(db, f"select * from {table} where id = ?", identifier)
+    if not records:
+        raise ApiError(f"nothing has the id {identifier[:40]!r}: ids come from {LISTS[table]}")
+    return records[0]
+
+
+def update(db: sqlite3.Connection, table: str, identifier: str, changes: Mapping[str, Any]) -> None:
+    for name, value in changes.items():
+        db.execute(f'update {table} set "{name}" = ? where id = ?', (value, identifier))
+
+
+def given(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the arguments that are to be changed; what is left out stays."""
+    changes = {name: arguments[name] for name in names if arguments[name] is not None}
+    if not changes:
+        raise ApiError(f"give at least one of {', '.join(names)}")
+    return changes
+
+
+def matching(text: str, query: str | None) -> bool:
+    """Whether all words of the query occur in the text."""
+    return query is None or all(word in text.lower() for word in query.lower().split())
+
+
 @dataclass(frozen=True)
 class App:
-    """An app behind a login. Each of its APIs is declared by a decorator of the function behind it."""
+    """An app. Each of its APIs is declared by a decorator of the function behind it."""
 
     name: str
     about: str
     entries: list[Entry]
+    token: bool = True  # its APIs take the token of a login
 
     def read(self, description: str, returns: str, *parameters: Parameter) -> Callable[[Run], Run]:
         """An API that only reads."""
@@ -124,13 +187,25 @@ class App:
         returns = f"{{items: [{item}], page, pages, total}}; ask for the next page until page = pages"
         return self._declare(description, returns, (*parameters, *PAGING))
 
+    def deletion(self, table: str, description: str) -> None:
+        """An API that deletes a record of a table."""
+        parameter = id_of(table)
+
+        def delete(db: sqlite3.Connection, a: Arguments) -> Any:
+            one(db, table, a[parameter.name])
+            db.execute(f"delete from {table} where id = ?", (a[parameter.name],))
+            return {"deleted": a[parameter.name]}
+
+        delete.__name__ = f"delete_{table.removesuffix('s')}"
+        self.change(description, f"{{deleted: {parameter.name}}}", parameter)(delete)
+
     def _declare(
         self, description: str, returns: str, parameters: tuple[Parameter, ...], changes: bool = False
     ) -> Callable[[Run], Run]:
-        token = need("token", "string", f"from {self.name}.login")
+        token = (need("token", "string", f"from {self.name}.login"),) if self.token else ()
 
         def declare(run: Run) -> Run:
-            spec = Spec(self.name, run.__name__, (token, *parameters), description, returns, changes)
+            spec = Spec(self.name, run.__name__, (*token, *parameters), description, returns, changes)
             self.entries.append(Entry(spec, run))
             return run
 

@@ -1,4 +1,5 @@
-"""The suite: tasks in four splits, dealt out to the families in turn, and the environments to do them in.
+"""The suite: tasks in four splits, dealt out to the families in turn, the environments to do them in, and what an
+action is for.
 
 With `example` the prefix carries one worked episode of another world as chat turns, which small models need.
 """
@@ -6,19 +7,61 @@ With `example` the prefix carries one worked episode of another world as chat tu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from recompact.environments.protocol import Behaviour, Literals, Task
-from recompact.suites.pocket.environment import PocketEnvironment
+from recompact.suites.pocket.apps import APPS, ENTRIES
+from recompact.suites.pocket.environment import PocketEnvironment, compose
 from recompact.suites.pocket.families import BY_NAME, FAMILIES
-from recompact.suites.pocket.families.family import APPS_OF
-from recompact.suites.pocket.hooks import behaviour_of, literals_in
-from recompact.suites.pocket.oracle import play
-from recompact.suites.pocket.prompt import SYSTEM, task_message
-from recompact.suites.pocket.tasks import compose
+from recompact.suites.pocket.plans import play
+from recompact.suites.pocket.prompt import RECORD_ID, SYSTEM, TOKEN, task_message
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.trajectory import Action
+
+DOCUMENTATION = "documentation"  # the app in which the others are looked up
+_NAMED_CALL = re.compile(rf"\b({'|'.join(APPS)})\.(\w+)(?:\(([^()]*)\))?")
+
+
+def behaviour_of(action: Action) -> Behaviour | None:
+    """What a call is for. A call of an API that does not exist, and ending the task, are neither.
+
+    >>> behaviour_of(Action("call_api", {"app": "payments", "api": "send_money"}))
+    'mutation'
+    """
+    entry = ENTRIES.get(f"{action.arguments.get('app')}.{action.arguments.get('api')}")
+    if action.name != "call_api" or entry is None:
+        return None
+    if entry.spec.app == DOCUMENTATION:
+        return "documentation"
+    return "mutation" if entry.spec.changes else "read"
+
+
+def literals_in(text: str) -> Literals:
+    """Tokens of logins, ids of records, and the APIs whose call the text shows in full.
+
+    >>> literals_in("Token pay-0123abcd; contacts.login(username, password); see payments.send_money")
+    {'tokens': ('pay-0123abcd',), 'ids': (), 'signatures': ('contacts.login',)}
+    """
+    return {
+        "tokens": tuple(dict.fromkeys(TOKEN.findall(text))),
+        "ids": tuple(dict.fromkeys(RECORD_ID.findall(text))),
+        "signatures": tuple(dict.fromkeys(name for name, whole in named_apis(text) if whole)),
+    }
+
+
+def named_apis(text: str) -> Iterator[tuple[str, bool]]:
+    """Every mention of an API in a text, and whether it shows how the API is called.
+
+    It does if every required argument stands in the parentheses after it; where none is required, the name is enough.
+    """
+    for app, api, inside in _NAMED_CALL.findall(text):
+        name = f"{app}.{api}"
+        if name in ENTRIES:
+            required = [p.name for p in ENTRIES[name].spec.parameters if p.required]
+            yield name, all(re.search(rf"\b{p}\b", inside) for p in required)
+
 
 SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168, "fresh": 60}
 EASIEST = tuple(BY_NAME[name] for name in ("contact_detail", "event_time", "bill_total"))
@@ -79,7 +122,7 @@ def _task(split: str, index: int) -> Task:
     groups = {
         "difficulty": family.difficulty,
         "family": family.name,
-        "apps": str(APPS_OF[family.difficulty]),
+        "apps": str(len(family.apps)),
     }
     data = {
         "seed": seed,

@@ -6,20 +6,25 @@ rows of the database. The same seed always gives the same world.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
+from importlib.resources import files
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
-from recompact.suites.pocket import vocabulary as words
 from recompact.suites.pocket.apps.account import LOGINS
 from recompact.suites.pocket.database import COLUMNS, PREFIXES
 
 TODAY = "2025-06-16"
 DOMAIN = "post.example"
 Fields = dict[str, Any]
+
+_WORDS = files("recompact.suites.pocket") / "vocabulary.toml"
+words = SimpleNamespace(**tomllib.loads(_WORDS.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def draft(seed: str) -> Draft:
     rng = Random(f"pocket/world/{seed}")
     owner, people = _people(rng)
     strangers = tuple(
-        Person(name, f"{name.lower().replace(' ', '.')}@shop.example", _phone(rng)) for name in words.STRANGERS
+        Person(name, f"{name.lower().replace(' ', '.')}@shop.example", _phone(rng)) for name in words.strangers
     )
     passwords = {app: f"{rng.choice('bcdfgkmprst')}{rng.randrange(16**5):05x}" for app in LOGINS}
     world = Draft(seed, owner, people, strangers, passwords)
@@ -121,8 +126,8 @@ def _people(rng: Random) -> tuple[Person, tuple[Person, ...]]:
         "parent": rng.choice((1, 2)),
     }
     relationships = [name for name, number in numbers.items() for _ in range(number)]
-    firsts = rng.sample(words.FIRST_NAMES, len(relationships) + 1)
-    lasts = rng.sample(words.LAST_NAMES, len(relationships) + 1)
+    firsts = rng.sample(words.first_names, len(relationships) + 1)
+    lasts = rng.sample(words.last_names, len(relationships) + 1)
     double, original = len(relationships) - 1, rng.randrange(numbers["coworker"] + numbers["friend"])
     firsts[double] = firsts[original]
     persons = [_person(rng, *parts) for parts in zip(firsts, lasts, [*relationships, ""], strict=True)]
@@ -159,37 +164,37 @@ def _add_payments(rng: Random, world: Draft) -> None:
 
 
 def _note(rng: Random) -> str:
-    return rng.choice(words.PAYMENT_NOTES)
+    return str(rng.choice(words.payment_notes))
 
 
 def _add_events(rng: Random, world: Draft) -> None:
     """Weekly events at changing times, from two months ago to six weeks ahead, at most two on a day."""
-    for title, offset in zip(words.WEEKLY_EVENTS, rng.sample((*range(7), *range(7)), 5), strict=True):
+    for title, offset in zip(words.weekly_events, rng.sample((*range(7), *range(7)), 5), strict=True):
         hour = rng.randrange(9, 19)
         for week in range(15):
             start = f"{hour + rng.choice((0, 1)):02d}:{rng.choice((0, 15, 30, 45)):02d}"
             end = f"{hour + 2:02d}:{rng.choice((15, 30, 50)):02d}"
-            world.plan(title, day(60 - 7 * week - offset), start, end, rng.choice(words.PLACES))
+            world.plan(title, day(60 - 7 * week - offset), start, end, rng.choice(words.places))
 
 
 def _add_mail(rng: Random, world: Draft) -> None:
     correspondents = (*world.people, *world.people, *world.strangers)
     for _ in range(52):
-        subject, body = rng.choice(words.TOPICS)
+        subject, body = rng.choice(words.topics)
         world.mail(rng.choice(correspondents), subject, body, day(rng.randrange(1, 120)))
     for _ in range(10):
-        subject, body = rng.choice(words.TOPICS)
+        subject, body = rng.choice(words.topics)
         fields = {"folder": "sent", "sender": world.owner.email, "recipient": rng.choice(world.people).email}
         world.messages.append(fields | {"subject": subject, "body": body, "date": day(rng.randrange(1, 120))})
 
 
 def _add_files(rng: Random, world: Draft) -> None:
-    for utility, provider in zip(words.UTILITIES, words.PROVIDERS, strict=True):
-        for number, month in enumerate(words.MONTHS[:5], start=1):
+    for utility, provider in zip(words.utilities, words.providers, strict=True):
+        for number, month in enumerate(words.months[:5], start=1):
             name = f"{utility.capitalize()} bill {month} 2025.txt"
             world.file("bills", name, _bill(rng, provider, month), f"2025-{number:02d}-27")
-    for title in words.NOTES:
-        text = f"{title}: {', '.join(rng.sample(words.PAYMENT_NOTES, 4))}"
+    for title in words.notes:
+        text = f"{title}: {', '.join(rng.sample(words.payment_notes, 4))}"
         world.file("notes", f"{title}.txt", text, day(rng.randrange(1, 120)))
 
 
@@ -226,7 +231,7 @@ def pristine_rows(world: Draft) -> dict[str, list[tuple[Any, ...]]]:
             "phone": p.phone,
             "relationship": p.relationship,
             "birthday": f"19{rng.randrange(60, 99)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}",
-            "city": rng.choice(words.CITIES),
+            "city": rng.choice(words.cities),
         }
         for p in world.people
     ]

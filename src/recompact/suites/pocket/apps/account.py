@@ -10,9 +10,8 @@ import sqlite3
 from typing import Any, Literal
 
 from recompact.suites.pocket.database import select, setting
-from recompact.suites.pocket.spec import ApiError, Arguments, Entry, Spec, may, need
+from recompact.suites.pocket.spec import ApiError, App, Arguments, Entry, Spec, may, need
 
-ABOUT = "your profile and the passwords of your apps"
 UsernameKind = Literal["email", "phone"]
 LOGINS: dict[str, UsernameKind] = {
     "contacts": "phone",
@@ -25,27 +24,21 @@ LOGINS: dict[str, UsernameKind] = {
 _WORDS = {"email": "email address", "phone": "phone number"}
 
 
+ACCOUNT = App("account", "your profile and the passwords of your apps", [], token=False)
+
+
+@ACCOUNT.read("Show who you are.", "{name, email, phone}")
 def show_profile(db: sqlite3.Connection, _: Arguments) -> Any:
     return {key: setting(db, key) for key in ("name", "email", "phone")}
 
 
+@ACCOUNT.read(
+    "Show the passwords of your apps.",
+    "{app: password}",
+    may("app", "string", "only the password of this app", choices=tuple(LOGINS)),
+)
 def show_passwords(db: sqlite3.Connection, a: Arguments) -> Any:
     return {app: setting(db, f"password {app}") for app in LOGINS if a["app"] in (None, app)}
-
-
-ENTRIES = (
-    Entry(Spec("account", "show_profile", (), "Show who you are.", "{name, email, phone}"), show_profile),
-    Entry(
-        Spec(
-            "account",
-            "show_passwords",
-            (may("app", "string", "only the password of this app", choices=tuple(LOGINS)),),
-            "Show the passwords of your apps.",
-            "{app: password}",
-        ),
-        show_passwords,
-    ),
-)
 
 
 def login_entry(app: str) -> Entry:

@@ -9,29 +9,39 @@ import sqlite3
 from typing import Any
 
 from recompact.suites.pocket.apps.account import login_entry
-from recompact.suites.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.suites.pocket.database import insert, select, setting
-from recompact.suites.pocket.spec import ApiError, App, Arguments, may, need
+from recompact.suites.pocket.spec import (
+    BETWEEN,
+    ApiError,
+    App,
+    Arguments,
+    id_of,
+    matching,
+    may,
+    need,
+    one,
+    page_of,
+    update,
+)
 
-APP = App("payments", "money you sent or received, and requests for money", [login_entry("payments")])
-_HOW = "payments.list_requests"
-_ID = need("request_id", "string", f"from {_HOW}")
+PAYMENTS = App("payments", "money you sent or received, and requests for money", [login_entry("payments")])
+_ID = id_of("requests")
 _STATUSES = ("pending", "approved", "declined", "cancelled")
 _MONEY = (need("email", "string", "account of the other person"), need("amount", "number", "dollars"))
 
 
-@APP.read("Show how much money you have now, with all payments so far counted.", "{balance: dollars}")
+@PAYMENTS.read("Show how much money you have now, with all payments so far counted.", "{balance: dollars}")
 def show_balance(db: sqlite3.Connection, _: Arguments) -> Any:
     return {"balance": _dollars(_balance(db))}
 
 
-@APP.listing("Find the account of a person.", "{name, email}", need("query", "string", "words of the name"))
+@PAYMENTS.listing("Find the account of a person.", "{name, email}", need("query", "string", "words of the name"))
 def find_user(db: sqlite3.Connection, a: Arguments) -> Any:
     everybody = select(db, "select name, id as email from directory order by name, id")
     return page_of([user for user in everybody if matching(user["name"], a["query"])], a)
 
 
-@APP.listing(
+@PAYMENTS.listing(
     "List payments, newest first.",
     "{id, direction, name, email, amount, date, note, currency, fee, method}",
     may("direction", "string", choices=("received", "sent")),
@@ -44,7 +54,7 @@ def list_transactions(db: sqlite3.Connection, a: Arguments) -> Any:
     return page_of(rows, a, _as_read)
 
 
-@APP.listing(
+@PAYMENTS.listing(
     "List requests for money, newest first. Incoming ones ask you to pay.",
     "{id, direction, name, email, amount, date, note, status, currency, fee, method}",
     need("direction", "string", "who is asked for money", choices=("incoming", "outgoing")),
@@ -56,39 +66,41 @@ def list_requests(db: sqlite3.Connection, a: Arguments) -> Any:
     return page_of(rows, a, _as_read)
 
 
-@APP.change("Send money at once. This cannot be undone.", "{sent: transaction}", *_MONEY, may("note", default=""))
+@PAYMENTS.change("Send money at once. This cannot be undone.", "{sent: transaction}", *_MONEY, may("note", default=""))
 def send_money(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"sent": _send(db, a["email"], _in_cents(a["amount"]), a["note"])}
 
 
-@APP.change("Ask somebody for money.", "{requested: request}", *_MONEY, may("note", default=""))
+@PAYMENTS.change("Ask somebody for money.", "{requested: request}", *_MONEY, may("note", default=""))
 def request_money(db: sqlite3.Connection, a: Arguments) -> Any:
     name, cents = _user(db, a["email"]), _in_cents(a["amount"])
     today = setting(db, "today")
     values = {"name": name, "email": a["email"], "cents": cents, "date": today, "note": a["note"]}
     new = insert(db, "requests", direction="outgoing", status="pending", **values)
-    return {"requested": _as_read(one(db, "requests", new, _HOW))}
+    return {"requested": _as_read(one(db, "requests", new))}
 
 
-@APP.change("Pay a pending incoming request. This cannot be undone.", "{approved: request_id, sent: transaction}", _ID)
+@PAYMENTS.change(
+    "Pay a pending incoming request. This cannot be undone.", "{approved: request_id, sent: transaction}", _ID
+)
 def approve_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "incoming")
     payment = _send(db, request["email"], request["cents"], request["note"])
-    db.execute("update requests set status = 'approved' where id = ?", (request["id"],))
+    update(db, "requests", request["id"], {"status": "approved"})
     return {"approved": request["id"], "sent": payment}
 
 
-@APP.change("Decline a pending incoming request.", "{declined: request_id}", _ID)
+@PAYMENTS.change("Decline a pending incoming request.", "{declined: request_id}", _ID)
 def decline_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "incoming")
-    db.execute("update requests set status = 'declined' where id = ?", (request["id"],))
+    update(db, "requests", request["id"], {"status": "declined"})
     return {"declined": request["id"]}
 
 
-@APP.change("Take back a pending outgoing request.", "{cancelled: request_id}", _ID)
+@PAYMENTS.change("Take back a pending outgoing request.", "{cancelled: request_id}", _ID)
 def cancel_request(db: sqlite3.Connection, a: Arguments) -> Any:
     request = _pending(db, a["request_id"], "outgoing")
-    db.execute("update requests set status = 'cancelled' where id = ?", (request["id"],))
+    update(db, "requests", request["id"], {"status": "cancelled"})
     return {"cancelled": request["id"]}
 
 
@@ -128,11 +140,11 @@ def _send(db: sqlite3.Connection, email: str, cents: int, note: str) -> dict[str
     today = setting(db, "today")
     values = {"name": name, "email": email, "cents": cents, "date": today, "note": note}
     new = insert(db, "transactions", direction="sent", **values)
-    return _as_read(one(db, "transactions", new, "payments.list_transactions"))
+    return _as_read(one(db, "transactions", new))
 
 
 def _pending(db: sqlite3.Connection, identifier: str, direction: str) -> dict[str, Any]:
-    request = one(db, "requests", identifier, _HOW)
+    request = one(db, "requests", identifier)
     if request["direction"] != direction:
         raise ApiError(f"request {identifier} is {request['direction']}: this works for {direction} ones")
     if request["status"] != "pending":

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from recompact.suites.pocket.families import errands, one_app, shared_costs, two_apps
+from recompact.suites.pocket.families import one_app, three_apps, two_apps
 from recompact.suites.pocket.families.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     one_app.CONTACT_DETAIL,
     two_apps.RELATION_INCOME,
-    shared_costs.SPLIT_BILLS,
+    three_apps.SPLIT_BILLS,
     one_app.EVENT_TIME,
     two_apps.APPROVE_RELATED,
-    shared_costs.PARTY_SHARES,
+    three_apps.PARTY_SHARES,
     one_app.BILL_TOTAL,
     two_apps.TRIP_DEBTS,
-    errands.EXPENSE_MAILS,
+    three_apps.EXPENSE_MAILS,
     one_app.RECEIVED_SINCE,
     two_apps.INVITATIONS,
-    errands.SEND_AGENDA,
+    three_apps.SEND_AGENDA,
     one_app.APPROVE_ONE,
     two_apps.ARCHIVE_MAIL,
-    errands.CLUB_DUES,
+    three_apps.CLUB_DUES,
 )
 """In the order in which tasks are dealt out: the three difficulties take turns."""
 

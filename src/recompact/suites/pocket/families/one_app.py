@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from random import Random
 
-from recompact.suites.pocket import vocabulary as words
 from recompact.suites.pocket.database import Tables
-from recompact.suites.pocket.families.common import (
+from recompact.suites.pocket.families.family import (
+    Family,
     amount_after,
     approval_changes,
+    approve,
     pick,
     quiet_day,
     rows,
 )
-from recompact.suites.pocket.families.family import Family
 from recompact.suites.pocket.grader import Answer, Expected
 from recompact.suites.pocket.plans import (
     Api,
@@ -30,7 +30,7 @@ from recompact.suites.pocket.plans import (
     skipping,
     total,
 )
-from recompact.suites.pocket.world import Draft, after, day, money
+from recompact.suites.pocket.world import Draft, after, day, money, words
 
 # --- contact detail: two people share a first name, the relationship tells them apart
 
@@ -75,13 +75,7 @@ def _expect_contact(tables: Tables, p: Parameters) -> Expected:
 
 CONTACT_DETAIL = Family(
     "contact_detail",
-    "easy",
     ("contacts",),
-    (
-        "What is the {field} of my {relation} {first}?",
-        "I need the {field} of {first}, my {relation}. What is it?",
-        "Please look up the {field} of my {relation} {first} for me.",
-    ),
     _make_contact,
     _solve_contact,
     _expect_contact,
@@ -132,13 +126,7 @@ def _expect_event(tables: Tables, p: Parameters) -> Expected:
 
 EVENT_TIME = Family(
     "event_time",
-    "easy",
     ("calendar",),
-    (
-        "At what time does {title} start on {date}?",
-        "When do I have to be at {title} on {date}? Tell me the start time.",
-        "Check my calendar: what is the start time of {title} on {date}?",
-    ),
     _make_event,
     _solve_event,
     _expect_event,
@@ -152,7 +140,7 @@ EVENT_TIME = Family(
 def _make_bill(rng: Random, world: Draft) -> Parameters:
     totals = [amount_after("Total due:", f["content"]) for f in world.files if f["folder"] == "bills"]
     while True:
-        p = {"utility": rng.choice(words.UTILITIES), "month": rng.choice(words.MONTHS[:5])}
+        p = {"utility": rng.choice(words.utilities), "month": rng.choice(words.months[:5])}
         name = _bill_query(p)
         content = next(f["content"] for f in world.files if f["name"].lower() == f"{name}.txt".lower())
         if totals.count(amount_after("Total due:", content)) == 1:
@@ -177,12 +165,12 @@ def _usage_only(api: Api, p: Parameters) -> str:
 
 
 def _other_month(api: Api, p: Parameters) -> str:
-    month = words.MONTHS[(words.MONTHS.index(p["month"]) + 1) % 5]
+    month = words.months[(words.months.index(p["month"]) + 1) % 5]
     return _solve_bill(api, {**p, "month": month})
 
 
 def _other_utility(api: Api, p: Parameters) -> str:
-    utility = words.UTILITIES[(words.UTILITIES.index(p["utility"]) + 1) % len(words.UTILITIES)]
+    utility = words.utilities[(words.utilities.index(p["utility"]) + 1) % len(words.utilities)]
     return _solve_bill(api, {**p, "utility": utility})
 
 
@@ -195,13 +183,7 @@ def _expect_bill(tables: Tables, p: Parameters) -> Expected:
 
 BILL_TOTAL = Family(
     "bill_total",
-    "easy",
     ("files",),
-    (
-        "How much is the total due on my {utility} bill for {month} 2025?",
-        "What is the total of the {utility} bill for {month} 2025? It is in my files.",
-        "Find my {utility} bill for {month} 2025 and tell me the total due.",
-    ),
     _make_bill,
     _solve_bill,
     _expect_bill,
@@ -231,13 +213,7 @@ def _expect_received(tables: Tables, p: Parameters) -> Expected:
 _TRANSACTIONS = ("payments", "list_transactions")
 RECEIVED_SINCE = Family(
     "received_since",
-    "easy",
     ("payments",),
-    (
-        "How much money have I received on payments since {since}, that day included?",
-        "Add up all the money that people have sent me since {since} (that day included).",
-        "What is the total of the payments that I received from {since} on?",
-    ),
     _make_received,
     _solve_received,
     _expect_received,
@@ -254,7 +230,7 @@ RECEIVED_SINCE = Family(
 
 def _make_request(rng: Random, world: Draft) -> Parameters:
     person, other, third = rng.sample(world.people, 3)
-    note, second, extra = rng.sample(words.REQUEST_NOTES, 3)
+    note, second, extra = rng.sample(words.request_notes, 3)
     asked = [(person, note), (person, second), (other, note), (third, extra)]
     for (who, what), ago in zip(asked, rng.sample(range(1, 30), 4), strict=True):
         world.ask(who, money(rng), day(ago), what)
@@ -266,23 +242,20 @@ def _pending(api: Api) -> Records:
 
 
 def _solve_request(api: Api, p: Parameters) -> None:
-    request = pick(_pending(api), name=p["name"], note=p["note"])
-    api.call("payments", "approve_request", request_id=request["id"])
+    approve(api, [pick(_pending(api), name=p["name"], note=p["note"])])
 
 
 def _approve_all(api: Api, p: Parameters) -> None:
-    for request in _pending(api):
-        api.call("payments", "approve_request", request_id=request["id"])
+    approve(api, _pending(api))
 
 
 def _other_request(api: Api, p: Parameters) -> None:
-    request = next(r for r in _pending(api) if r["name"] == p["name"] and r["note"] != p["note"])
-    api.call("payments", "approve_request", request_id=request["id"])
+    approve(api, [next(r for r in _pending(api) if r["name"] == p["name"] and r["note"] != p["note"])])
 
 
 def _pay_twice(api: Api, p: Parameters) -> None:
     request = pick(_pending(api), name=p["name"], note=p["note"])
-    api.call("payments", "approve_request", request_id=request["id"])
+    approve(api, [request])
     api.call("payments", "send_money", email=request["email"], amount=request["amount"], note=request["note"])
 
 
@@ -293,13 +266,7 @@ def _expect_request(tables: Tables, p: Parameters) -> Expected:
 
 APPROVE_ONE = Family(
     "approve_one",
-    "easy",
     ("payments",),
-    (
-        "{name} has asked me for money for {note}. Please approve that request.",
-        "Approve the payment request from {name} for {note}, nothing else.",
-        "Please pay what {name} requested for {note} by approving the request.",
-    ),
     _make_request,
     _solve_request,
     _expect_request,

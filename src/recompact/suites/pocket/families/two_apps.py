@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from random import Random
 
-from recompact.suites.pocket import vocabulary as words
 from recompact.suites.pocket.database import Tables
-from recompact.suites.pocket.families.common import (
+from recompact.suites.pocket.families.family import (
+    Family,
     approval_changes,
-    emails,
+    approve,
+    members,
     payment_change,
     quiet_day,
     related_emails,
     rows,
 )
-from recompact.suites.pocket.families.family import Family
 from recompact.suites.pocket.grader import Answer, Change, Expected
 from recompact.suites.pocket.plans import (
     Api,
@@ -31,7 +31,7 @@ from recompact.suites.pocket.plans import (
     skipping,
     total,
 )
-from recompact.suites.pocket.world import Draft, after, day, money
+from recompact.suites.pocket.world import Draft, after, day, money, words
 
 _LARGE = ("coworker", "friend", "roommate")
 
@@ -51,8 +51,8 @@ def _make_income(rng: Random, world: Draft) -> Parameters:
 
 def _solve_income(api: Api, p: Parameters) -> str:
     received = pages(api, "payments", "list_transactions", direction="received", since=p["since"])
-    members = emails(pages(api, "contacts", "list_contacts", relationship=p["relation"]))
-    return total([r for r in received if r["email"] in members])
+    senders = members(api, p["relation"])
+    return total([r for r in received if r["email"] in senders])
 
 
 def _all_income(api: Api, p: Parameters) -> str:
@@ -60,22 +60,16 @@ def _all_income(api: Api, p: Parameters) -> str:
 
 
 def _expect_income(tables: Tables, p: Parameters) -> Expected:
-    members = related_emails(tables, p["relation"])
+    inside = related_emails(tables, p["relation"])
     received = rows(tables, "transactions", direction="received")
-    amounts = [r["cents"] for r in received if r["date"] >= p["since"] and r["email"] in members]
+    amounts = [r["cents"] for r in received if r["date"] >= p["since"] and r["email"] in inside]
     return Expected(Answer("money", in_dollars(sum(amounts))))
 
 
 _TRANSACTIONS = ("payments", "list_transactions")
 RELATION_INCOME = Family(
     "relation_income",
-    "medium",
     ("payments", "contacts"),
-    (
-        "How much money have I received from my {relation}s on payments since {since}, that day included?",
-        "Add up what my {relation}s have sent me since {since} (that day included) and tell me the total.",
-        "What is the total of the payments that I received from {since} on from my {relation}s?",
-    ),
     _make_income,
     _solve_income,
     _expect_income,
@@ -98,7 +92,7 @@ def _make_requests(rng: Random, world: Draft) -> Parameters:
     chosen = [rng.choice(world.related(relation)), rng.choice(world.related(other))]
     chosen += [rng.choice(inside) for _ in range(5)]
     senders = chosen[1:] + [rng.choice(outside) for _ in range(rng.randrange(7, 10))]
-    notes = [rng.choice(words.REQUEST_NOTES) for _ in senders]
+    notes = [rng.choice(words.request_notes) for _ in senders]
     for sender, note, ago in zip(senders, notes, rng.sample(range(1, 37), len(senders)), strict=True):
         world.ask(sender, money(rng), day(ago), note)
     world.ask(chosen[0], money(rng), day(38), "museum")  # the oldest, so on the last page
@@ -107,16 +101,12 @@ def _make_requests(rng: Random, world: Draft) -> Parameters:
 
 def _solve_requests(api: Api, p: Parameters) -> None:
     pending = pages(api, "payments", "list_requests", direction="incoming", status="pending")
-    members = emails(pages(api, "contacts", "list_contacts", relationship=p["relation"]))
-    members |= emails(pages(api, "contacts", "list_contacts", relationship=p["other_relation"]))
-    for request in pending:
-        if request["email"] in members:
-            api.call("payments", "approve_request", request_id=request["id"])
+    inside = members(api, p["relation"], p["other_relation"])
+    approve(api, [request for request in pending if request["email"] in inside])
 
 
 def _approve_all(api: Api, p: Parameters) -> None:
-    for request in pages(api, "payments", "list_requests", direction="incoming", status="pending"):
-        api.call("payments", "approve_request", request_id=request["id"])
+    approve(api, pages(api, "payments", "list_requests", direction="incoming", status="pending"))
 
 
 def _one_relation(api: Api, p: Parameters) -> None:
@@ -124,23 +114,15 @@ def _one_relation(api: Api, p: Parameters) -> None:
 
 
 def _expect_requests(tables: Tables, p: Parameters) -> Expected:
-    members = related_emails(tables, p["relation"], p["other_relation"])
+    inside = related_emails(tables, p["relation"], p["other_relation"])
     pending = rows(tables, "requests", direction="incoming", status="pending")
-    changes = [change for r in pending if r["email"] in members for change in approval_changes(r)]
+    changes = [change for r in pending if r["email"] in inside for change in approval_changes(r)]
     return Expected(changes=tuple(changes))
 
 
 APPROVE_RELATED = Family(
     "approve_related",
-    "medium",
     ("payments", "contacts"),
-    (
-        "Approve all pending payment requests from my {relation}s and {other_relation}s. Leave the others as they are.",
-        "Please pay everything that my {relation}s and {other_relation}s have requested and that is still "
-        "pending, by approving it; do not touch any other request.",
-        "Go through the pending requests for money and approve those that come from a {relation} or a "
-        "{other_relation} of mine, and only those.",
-    ),
     _make_requests,
     _solve_requests,
     _expect_requests,
@@ -160,7 +142,7 @@ _DEBT = re.compile(r"- (.+?): (\d+\.\d\d)( \(paid\))?")
 
 
 def _make_debts(rng: Random, world: Draft) -> Parameters:
-    trip = rng.choice(words.TRIPS)
+    trip = rng.choice(words.trips)
     people = rng.sample(world.people, 9)
     paid = set(rng.sample(range(1, 9), 2))
     amounts = rng.sample(range(600, 6000, 5), len(people))
@@ -207,14 +189,7 @@ def _expect_debts(tables: Tables, p: Parameters) -> Expected:
 
 TRIP_DEBTS = Family(
     "trip_debts",
-    "medium",
     ("files", "payments"),
-    (
-        'My file "{trip} debts" lists what I owe to whom. Send everybody on it their money with the note '
-        '"{trip}", except those marked as paid.',
-        'Please settle what I owe for the {trip}: the file "{trip} debts" has the names and amounts. Skip whoever '
-        'is marked as paid, and use the note "{trip}".',
-    ),
     _make_debts,
     _solve_debts,
     _expect_debts,
@@ -241,11 +216,11 @@ def _make_invitations(rng: Random, world: Draft) -> Parameters:
     rng.shuffle(months)
     months.append(month)  # the oldest message, so on the last page
     days = [*sorted(rng.sample(range(1, 26), 6)), 28]
-    for title, its_month, ago in zip(rng.sample(words.INVITED_TO, 7), months, days, strict=True):
+    for title, its_month, ago in zip(rng.sample(words.invited_to, 7), months, days, strict=True):
         date, hour = f"2025-{_NUMBERS[its_month]}-{rng.randrange(18, 30)}", rng.randrange(10, 20)
         when = f"{date}, {hour}:{rng.choice(('00', '30'))} to {hour + 2}:{rng.choice(('00', '30'))}"
         body = (
-            f"Hello, you are invited to {title} on {when}, at {rng.choice(words.PLACES)}. Bring a friend if you "
+            f"Hello, you are invited to {title} on {when}, at {rng.choice(words.places)}. Bring a friend if you "
             "like, and let me know if there is anything that you do not eat. I hope to see you there!"
         )
         world.mail(rng.choice(world.people), f"Invitation: {title}", body, day(ago))
@@ -279,14 +254,7 @@ def _expect_invitations(tables: Tables, p: Parameters) -> Expected:
 
 INVITATIONS = Family(
     "invitations",
-    "medium",
     ("mail", "calendar"),
-    (
-        "I have got invitations by mail (their subjects begin with Invitation). Add each one that takes place in "
-        "{month} 2025 to my calendar, with the title, date, start and end from the message.",
-        "Please put the {month} 2025 invitations from my inbox into my calendar: one event each, with the title, "
-        "date, start and end that the message gives. Their subjects begin with Invitation.",
-    ),
     _make_invitations,
     _solve_invitations,
     _expect_invitations,
@@ -307,7 +275,7 @@ INVITATIONS = Family(
 def _make_archive(rng: Random, world: Draft) -> Parameters:
     relation = rng.choice(("coworker", "friend", "roommate", "sibling", "parent"))
     members, until = world.related(relation), day(rng.randrange(74, 84))
-    subject, body = rng.choice(words.TOPICS)
+    subject, body = rng.choice(words.topics)
     for when in (day(125), until, after(until, 1), after(until, -9)):
         world.mail(rng.choice(members), subject, body, when)
     world.mail(rng.choice(world.others(relation)), subject, body, after(until, -3))
@@ -315,9 +283,9 @@ def _make_archive(rng: Random, world: Draft) -> Parameters:
 
 
 def _solve_archive(api: Api, p: Parameters) -> None:
-    members = emails(pages(api, "contacts", "list_contacts", relationship=p["relation"]))
+    senders = members(api, p["relation"])
     for message in pages(api, "mail", "list_messages", folder="inbox", until=p["until"]):
-        if message["sender"] in members:
+        if message["sender"] in senders:
             api.call("mail", "move_message", message_id=message["id"], folder="archive")
 
 
@@ -327,21 +295,15 @@ def _archive_all(api: Api, p: Parameters) -> None:
 
 
 def _expect_archive(tables: Tables, p: Parameters) -> Expected:
-    members = related_emails(tables, p["relation"])
+    inside = related_emails(tables, p["relation"])
     inbox = rows(tables, "messages", folder="inbox")
-    moved = [m["id"] for m in inbox if m["sender"] in members and m["date"] <= p["until"]]
+    moved = [m["id"] for m in inbox if m["sender"] in inside and m["date"] <= p["until"]]
     return Expected(changes=tuple(Change("messages", "updated", {"folder": "archive"}, key) for key in moved))
 
 
 ARCHIVE_MAIL = Family(
     "archive_mail",
-    "medium",
     ("contacts", "mail"),
-    (
-        "Move all messages from my {relation}s that came up to and including {until} from the inbox to the archive.",
-        "Please tidy up my inbox: whatever a {relation} of mine wrote on or before {until} goes to the archive, "
-        "everything else stays.",
-    ),
     _make_archive,
     _solve_archive,
     _expect_archive,

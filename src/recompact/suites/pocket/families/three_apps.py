@@ -1,4 +1,4 @@
-"""Hard families in which mail, files and contacts decide what is to be paid, sent or answered."""
+"""The hard families: three apps, three logins, and what is to be paid, asked for or sent depends on all of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import re
 from functools import partial
 from random import Random
 
-from recompact.suites.pocket import vocabulary as words
 from recompact.suites.pocket.database import Tables
-from recompact.suites.pocket.families.common import (
+from recompact.suites.pocket.families.family import (
+    Family,
     amount_after,
     emails,
+    guests_of,
+    members,
     payment_change,
     pick,
     quiet_day,
     related_emails,
+    request_change,
     rows,
 )
-from recompact.suites.pocket.families.family import Family
 from recompact.suites.pocket.grader import Answer, Change, Expected
 from recompact.suites.pocket.plans import (
     Api,
@@ -29,15 +31,162 @@ from recompact.suites.pocket.plans import (
     missing_last_page,
     pages,
     repeating,
+    skipping,
 )
-from recompact.suites.pocket.world import Draft, after, day, money
+from recompact.suites.pocket.world import Draft, after, day, money, words
+
+# --- split bills (the paper's case B): read bills, find the roommates, ask each for a share of each bill
+
+
+def _make_bills(rng: Random, world: Draft) -> Parameters:
+    first, second, third = rng.sample(words.utilities, 3)
+    month = rng.choice(words.months[1:5])
+    roommates = world.related("roommate")
+    already_asked = rng.sample(roommates, 2)
+    for roommate, utility, ago in ((already_asked[0], second, 130), (already_asked[1], third, 12)):
+        content = next(f["content"] for f in world.files if f["name"] == _bill_name(utility, month))
+        share = round(amount_after("Total due:", content) / (len(roommates) + 1))
+        world.ask(roommate, share, day(ago), f"{utility} {month}", "outgoing")  # the older one on the last page
+    before = words.months[words.months.index(month) - 1]
+    for roommate in roommates:
+        world.ask(roommate, money(rng), day(rng.randrange(20, 60)), f"{first} {before}", "outgoing", "approved")
+    return {"first": first, "second": second, "third": third, "month": month}
+
+
+def _bill_name(utility: str, month: str) -> str:
+    return f"{utility.capitalize()} bill {month} 2025.txt"
+
+
+def _bills(p: Parameters) -> tuple[str, str, str]:
+    return p["first"], p["second"], p["third"]
+
+
+def _totals(api: Api, p: Parameters) -> dict[str, int]:
+    files = first_page(api, "files", "list_files", query=f"bill {p['month']} 2025")
+    totals: dict[str, int] = {}
+    for utility in _bills(p):
+        file = pick(files, name=_bill_name(utility, p["month"]))
+        content = api.call("files", "read_file", file_id=file["id"])["content"]
+        totals[utility] = amount_after("Total due:", content)
+    return totals
+
+
+def _solve_bills(api: Api, p: Parameters, payers: int = 1, unit: int = 1, again: bool = False) -> None:
+    """`payers` besides the roommates, shares rounded to `unit` cents; `again` also what was asked for before."""
+    totals = _totals(api, p)
+    roommates = pages(api, "contacts", "list_contacts", relationship="roommate")
+    earlier = {(r["email"], r["note"]) for r in pages(api, "payments", "list_requests", direction="outgoing")}
+    for utility, amount in totals.items():
+        share, note = round(amount / (len(roommates) + payers) / unit) * unit, f"{utility} {p['month']}"
+        for email in (roommate["email"] for roommate in roommates):
+            if again or (email, note) not in earlier:
+                api.call("payments", "request_money", email=email, amount=share / 100, note=note)
+
+
+def _month_before(api: Api, p: Parameters) -> None:
+    _solve_bills(api, {**p, "month": words.months[words.months.index(p["month"]) - 1]})
+
+
+def _expect_bills(tables: Tables, p: Parameters) -> Expected:
+    roommates = related_emails(tables, "roommate")
+    changes = []
+    for utility in _bills(p):
+        content = rows(tables, "files", name=_bill_name(utility, p["month"]))[0]["content"]
+        share, note = round(amount_after("Total due:", content) / (len(roommates) + 1)), f"{utility} {p['month']}"
+        asked = {r["email"] for r in rows(tables, "requests", direction="outgoing", note=note)}
+        changes += [request_change(email, share, note) for email in sorted(roommates - asked)]
+    return Expected(changes=tuple(changes))
+
+
+SPLIT_BILLS = Family(
+    "split_bills",
+    ("files", "contacts", "payments"),
+    _make_bills,
+    _solve_bills,
+    _expect_bills,
+    {
+        "condition ignored": partial(_solve_bills, again=True),
+        "missed page": missing_last_page(_solve_bills, "payments", "list_requests"),
+        "wrong share": partial(_solve_bills, payers=0),
+        "wrong rounding": partial(_solve_bills, unit=100),
+        "wrong record": _month_before,
+        "repeated": repeating(_solve_bills, "payments", "request_money"),
+        "widened set": dropping(_solve_bills, "contacts", "list_contacts", "relationship"),
+    },
+    tempting="widened set",
+    gather=lambda api, _: pages(api, "contacts", "list_contacts", relationship="roommate"),
+)
+
+# --- party shares: guests of an event, of two relationships, without those who have paid
+
+
+def _make_party(rng: Random, world: Draft) -> Parameters:
+    relation, other, third = rng.sample(("coworker", "friend", "roommate"), 3)
+    date, title, amount = quiet_day(world, rng.randrange(13, 17)), rng.choice(words.parties), money(rng, 9, 40)
+    inside = [*rng.sample(world.related(relation), 2), *rng.sample(world.related(other), 2)]
+    inside += rng.sample([p for p in world.related(relation, other) if p not in inside], 1)
+    outside = [rng.choice(world.related(third)), rng.choice(world.related("sibling", "parent"))]
+    guests = [*inside, *outside]
+    rng.shuffle(guests)
+    world.plan(title, date, "19:00", "22:30", rng.choice(words.places), ",".join(g.email for g in guests))
+    early, late = rng.sample(inside, 2)
+    world.pay("received", early, amount, date, title)  # alone on its day, so on the last page
+    world.pay("received", late, amount, after(date, 11), title)
+    unpaid = next(p for p in inside if p not in (early, late))
+    world.pay("received", unpaid, amount, after(date, 4), "coffee")
+    return {
+        "title": title,
+        "date": date,
+        "relation": relation,
+        "other_relation": other,
+        "amount": in_dollars(amount),
+    }
+
+
+def _solve_party(api: Api, p: Parameters, restricted: bool = True, settled: bool = True) -> None:
+    """Without `restricted` every guest is asked, without `settled` also those who have paid."""
+    guests = guests_of(api, p["title"], p["date"])
+    inside = members(api, p["relation"], p["other_relation"])
+    received = pages(api, "payments", "list_transactions", direction="received", since=p["date"])
+    paid = emails(r for r in received if r["note"] == p["title"]) if settled else set()
+    for guest in guests:
+        if (guest in inside or not restricted) and guest not in paid:
+            api.call("payments", "request_money", email=guest, amount=float(p["amount"]), note=p["title"])
+
+
+def _expect_party(tables: Tables, p: Parameters) -> Expected:
+    guests = rows(tables, "events", title=p["title"], date=p["date"])[0]["guests"].split(",")
+    payments = rows(tables, "transactions", direction="received", note=p["title"])
+    paid = {r["email"] for r in payments if r["date"] >= p["date"]}
+    asked = related_emails(tables, p["relation"], p["other_relation"]) - paid
+    amount = cents(float(p["amount"]))
+    return Expected(changes=tuple(request_change(g, amount, p["title"]) for g in guests if g in asked))
+
+
+PARTY_SHARES = Family(
+    "party_shares",
+    ("calendar", "contacts", "payments"),
+    _make_party,
+    _solve_party,
+    _expect_party,
+    {
+        "widened set": partial(_solve_party, restricted=False),
+        "condition ignored": partial(_solve_party, settled=False),
+        "missed page": missing_last_page(_solve_party, "payments", "list_transactions"),
+        "repeated": repeating(_solve_party, "payments", "request_money"),
+        "skipped": skipping(_solve_party, "payments", "request_money"),
+    },
+    tempting="widened set",
+    gather=lambda api, p: pages(api, "payments", "list_transactions", direction="received", since=p["date"]),
+)
+
 
 # --- expense mails: amounts in messages, paid to people of two relationships
 
 
 def _make_expenses(rng: Random, world: Draft) -> Parameters:
     relation, other = rng.sample(("coworker", "friend", "roommate"), 2)
-    project, since = rng.choice(words.PROJECTS), day(rng.randrange(24, 32))
+    project, since = rng.choice(words.projects), day(rng.randrange(24, 32))
     inside, outside = world.related(relation, other), world.others(relation, other)
     senders = [rng.choice(world.related(relation)), rng.choice(world.related(other))]
     senders += [rng.choice(inside) for _ in range(3)] + [rng.choice(outside) for _ in range(7)]
@@ -58,11 +207,10 @@ def _make_expenses(rng: Random, world: Draft) -> Parameters:
 def _solve_expenses(api: Api, p: Parameters, restricted: bool = True, label: str = "together:") -> None:
     """Without `restricted` every sender is paid; `label` is what the figure to pay stands after."""
     messages = pages(api, "mail", "list_messages", query=f"Expenses {p['project']}", since=p["since"])
-    members = emails(pages(api, "contacts", "list_contacts", relationship=p["relation"]))
-    members |= emails(pages(api, "contacts", "list_contacts", relationship=p["other_relation"]))
+    inside = members(api, p["relation"], p["other_relation"])
     due: list[tuple[str, int]] = []
     for message in messages:
-        if message["sender"] in members or not restricted:
+        if message["sender"] in inside or not restricted:
             body = api.call("mail", "read_message", message_id=message["id"])["body"]
             due.append((message["sender"], amount_after(label, body)))
     for email, amount in due:
@@ -70,9 +218,9 @@ def _solve_expenses(api: Api, p: Parameters, restricted: bool = True, label: str
 
 
 def _expect_expenses(tables: Tables, p: Parameters) -> Expected:
-    members = related_emails(tables, p["relation"], p["other_relation"])
+    inside = related_emails(tables, p["relation"], p["other_relation"])
     mails = rows(tables, "messages", folder="inbox", subject=f"Expenses {p['project']}")
-    wanted = [m for m in mails if m["sender"] in members and m["date"] >= p["since"]]
+    wanted = [m for m in mails if m["sender"] in inside and m["date"] >= p["since"]]
     return Expected(
         changes=tuple(payment_change(m["sender"], amount_after("together:", m["body"]), p["project"]) for m in wanted)
     )
@@ -80,16 +228,7 @@ def _expect_expenses(tables: Tables, p: Parameters) -> Expected:
 
 EXPENSE_MAILS = Family(
     "expense_mails",
-    "hard",
     ("mail", "contacts", "payments"),
-    (
-        'People have mailed me their expenses under the subject "Expenses {project}". Pay back all that came since '
-        "{since} (that day included) from my {relation}s and {other_relation}s: one payment per message, the sum "
-        'that it gives for everything together, with the note "{project}".',
-        'Please reimburse my {relation}s and {other_relation}s for the messages "Expenses {project}" in my inbox '
-        "that are dated {since} or later. Send one payment per message over its sum for everything together, with "
-        'the note "{project}".',
-    ),
     _make_expenses,
     _solve_expenses,
     _expect_expenses,
@@ -108,12 +247,12 @@ EXPENSE_MAILS = Family(
 
 
 def _make_agenda(rng: Random, world: Draft) -> Parameters:
-    title, date = rng.choice(words.MEETINGS), day(-rng.randrange(3, 13))
+    title, date = rng.choice(words.meetings), day(-rng.randrange(3, 13))
     later, latest = after(date, 28), after(date, 56)
     guests = rng.sample(world.people, 8)
     invited = ",".join(g.email for g in guests)
     for when in (date, later, latest):
-        world.plan(title, when, "14:00", "15:30", rng.choice(words.PLACES), invited)
+        world.plan(title, when, "14:00", "15:30", rng.choice(words.places), invited)
     replies = [(g, "Accepted") for g in guests[:4]] + [(g, "Declined") for g in guests[4:6]]
     rng.shuffle(replies)
     replies.append((guests[6], "Declined"))  # the oldest of all, so on the last page
@@ -125,7 +264,7 @@ def _make_agenda(rng: Random, world: Draft) -> Parameters:
     for guest, verdict, when, ago in answered:
         body = f"{guest.name} has answered your invitation."
         world.mail(guest, f"{verdict}: {title} {when}", body, day(ago))
-    points = rng.sample(words.AGENDA_POINTS, 7)
+    points = rng.sample(words.agenda_points, 7)
     world.file("meetings", f"Agenda {title} draft.txt", "; ".join(points[:4]), day(9))
     world.file("meetings", f"Agenda {title} final.txt", "; ".join(points), day(2))
     return {"title": title, "date": date}
@@ -133,10 +272,7 @@ def _make_agenda(rng: Random, world: Draft) -> Parameters:
 
 def _solve_agenda(api: Api, p: Parameters, of_date: bool = True, file: str = "final") -> None:
     """Without `of_date` a refusal of any date counts."""
-    event = pick(
-        first_page(api, "calendar", "list_events", query=p["title"], since=p["date"], until=p["date"]), title=p["title"]
-    )
-    guests = api.call("calendar", "show_event", event_id=event["id"])["guests"]
+    guests = guests_of(api, p["title"], p["date"])
     replies = pages(api, "mail", "list_messages", folder="inbox", query=p["title"])
     subject = f"Declined: {p['title']} {p['date'] if of_date else ''}"
     declined = {r["sender"] for r in replies if r["subject"].startswith(subject)}
@@ -170,16 +306,7 @@ def _expect_agenda(tables: Tables, p: Parameters) -> Expected:
 
 SEND_AGENDA = Family(
     "send_agenda",
-    "hard",
     ("calendar", "mail", "files"),
-    (
-        "Mail the final agenda of the {title} meeting on {date} to each of its guests who has not declined for "
-        'that date (the replies are in my inbox). The agenda is in my files. Use the subject "Agenda {title}" and '
-        "exactly the text of the file as the message.",
-        "The {title} meeting on {date} is in my calendar and its final agenda in my files. Please send the text of "
-        'that file, under the subject "Agenda {title}", to every guest one by one, but not to those whose reply in '
-        "my inbox says that they declined for that date.",
-    ),
     _make_agenda,
     _solve_agenda,
     _expect_agenda,
@@ -201,7 +328,7 @@ _DUE = re.compile(r"- (.+?): (\d+\.\d\d)")
 
 def _make_dues(rng: Random, world: Draft) -> Parameters:
     relation = rng.choice(("coworker", "friend"))
-    club, since = rng.choice(words.CLUBS), quiet_day(world, rng.randrange(14, 18))
+    club, since = rng.choice(words.clubs), quiet_day(world, rng.randrange(14, 18))
     inside = rng.sample(world.related(relation), 3)
     outside = rng.sample(world.others(relation), 5)
     members = [*inside, *outside]
@@ -239,15 +366,7 @@ def _expect_dues(tables: Tables, p: Parameters) -> Expected:
 
 CLUB_DUES = Family(
     "club_dues",
-    "hard",
     ("files", "contacts", "payments"),
-    (
-        'My file "{club} dues" says what each member has to pay this season. How much do my {relation}s among them '
-        'still owe in all? They pay me on payments with the note "{club}"; count what came since {since}, that day '
-        "included.",
-        'How much of the dues in my file "{club} dues" is still missing from my {relation}s, all together? What '
-        'they have paid this season came to me on payments with the note "{club}", on {since} or later.',
-    ),
     _make_dues,
     _solve_dues,
     _expect_dues,
