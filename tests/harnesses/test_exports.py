@@ -20,6 +20,7 @@ from hypothesis import example, given, strategies as st
 from needs import needs
 
 from recompact.errors import InputError
+from recompact.harnesses.built_in import description
 from recompact.harnesses.exporting import (
     Export,
     ExportFile,
@@ -33,7 +34,6 @@ from recompact.harnesses.exporting import (
     write_export,
 )
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
-from recompact.harnesses.transcripts.registry import READERS
 from recompact.values.template import Template, default_template
 
 NODE = shutil.which("node")
@@ -137,7 +137,6 @@ def test_every_harness_is_covered_here() -> None:
     assert set(HARNESSES.names()) == {*SENT, *PLUGINS}
     harnesses = [load_harness(name) for name in HARNESSES.names()]
     assert [harness.name for harness in harnesses] == list(HARNESSES.names())
-    assert all(harness.reader is None or harness.reader in READERS for harness in harnesses)
 
 
 @pytest.mark.parametrize("name", SENT)
@@ -152,7 +151,7 @@ def test_one_prompt_arrives_as_it_was_written(name: str, template: Template) -> 
     newlines = (lambda text: text.replace("\r\n", "\n").replace("\r", "\n")) if name == "goose" else str
     where = "above" if name in ("codex", "inspect", "anthropic", *SKILLS) else "HISTORY" if name in PLACED else "below"
     with_system = name != "pydantic-ai"
-    earlier = __import__(load_harness(name).export.__module__, fromlist=["EARLIER"]).EARLIER
+    earlier = description(name)["prompt"]["earlier"]
     plain = one_prompt(template, 512, earlier=earlier, conversation=where, with_system=with_system)
     if name in ("inspect", "anthropic"):  # which add something at the end
         assert sent.rstrip().startswith(newlines(plain.text).rstrip())

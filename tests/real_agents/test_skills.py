@@ -10,9 +10,9 @@ import pytest
 from commands import recompact, served
 from needs import needs
 
-from recompact.harnesses.skills import AUDIT, PREVIEW
 from recompact.values.chat import Reply, Request, Usage, assistant
 
+AUDIT, PREVIEW = "audit-compactions", "preview-compaction"
 PLACE = Path(os.environ.get("RECOMPACT_TEST_AGENTS", "")).resolve() / "npm/node_modules/.bin"
 pytestmark = needs("agents")
 OPENED = "Compact nothing yourself"  # stands in the skill, and not in its description

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -25,13 +23,13 @@ _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MOST_LINES = 2000  # more lines are one literal: nobody reads them, and parsers are slow at joining so many
 
 
-def python_text(text: str, indent: str = "") -> str:
+def python_text(text: str) -> str:
     """A Python expression: one literal for each line, in parentheses."""
     lines = _python_lines(text)
     if len(lines) == 1 or len(lines) > _MOST_LINES:
         return _quote(text, pairs=False)
-    body = "".join(f"{indent}    {_quote(line, pairs=False)}\n" for line in lines)
-    return f"(\n{body}{indent})"
+    body = "".join(f"    {_quote(line, pairs=False)}\n" for line in lines)
+    return f"(\n{body})"
 
 
 def javascript_text(text: str) -> str:
@@ -140,13 +138,14 @@ def one_prompt(
     conversation: Conversation | str,
     escape: Callable[[str], str] = str,
     with_system: bool = True,
-    more: Mapping[str, str] | None = None,
+    fields: Sequence[str] = (),
 ) -> Prompt:
     """The template as one prompt.
 
     `earlier` says, as the end of a sentence, where an earlier summary is in the conversation. `conversation` says
     where that is in relation to the prompt, or is the placeholder at which the harness puts it; `escape` is applied to
-    everything that is not a placeholder, and `more` names further placeholders of the harness.
+    everything that is not a placeholder. `fields` are further ones of the harness; what the template lacks of them
+    comes at the end.
     """
     placed = conversation not in ("above", "below")
     losses = list(_losses(template, budget))
@@ -161,7 +160,9 @@ def one_prompt(
     losses += _misplaced_words(text, conversation)
     values = {**_values(budget), "history": conversation if placed else f"(the conversation {conversation})"}
     values["previous_summary"] = f"(the earlier summary: {earlier})"
-    return Prompt(fill(text, {**values, **(more or {})}, escape), tuple(losses))
+    missing = [field for field in fields if field not in placeholders(template.first)]
+    filled = fill(text, {**values, **{field: f"{{{field}}}" for field in fields}}, escape)
+    return Prompt("\n\n".join([filled.rstrip() if missing else filled, *map("{{{}}}".format, missing)]), tuple(losses))
 
 
 def both_prompts(template: Template, budget: int, conversation: Conversation | None = None) -> Prompts:
@@ -333,50 +334,3 @@ def _free(paths: Iterable[Path]) -> Path:
 def origin(template: Template) -> str:
     """The line in an exported file that says where it comes from."""
     return f"Written by `recompact export` from the template {template.hash[:12]}."
-
-
-def python_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
-    """A Python module: the prompts as constants, and code that uses them."""
-    constants = "\n".join(f"{name} = {python_text(text)}" for name, text in texts.items())
-    head = f'"""Compaction in {title} with a template of Recompact\'s.\n\n{origin(template)}\n"""\n'
-    return f"{head}\n{_dedent(imports)}\n{constants}\n\n\n{_dedent(code)}"
-
-
-def python_export(
-    template: Template,
-    prompt: Prompt,
-    *,
-    title: str,
-    module: str,
-    imports: str,
-    texts: Mapping[str, str],
-    code: str,
-    steps: tuple[str, ...],
-    checks: tuple[str, ...],
-    traps: tuple[str, ...],
-) -> Export:
-    """An export that is one Python module, for a library that takes the prompt as an argument."""
-    file = ExportFile(f"{module}.py", python_module(template, title, imports, texts, code))
-    return Export((file,), steps, checks, traps, prompt.losses)
-
-
-def javascript_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
-    """An ES module: the prompts as constants, and code that uses them."""
-    constants = "\n".join(f"const {name} = {javascript_text(text)};" for name, text in texts.items())
-    head = f"// Compaction in {title} with a template of Recompact's. {origin(template)}\n"
-    imported = f"{_dedent(imports)}\n" if imports else ""
-    return f"{head}{imported}{constants}\n\n{_dedent(code)}"
-
-
-def packaged_code(name: str) -> str:
-    """Code for a harness that comes with Recompact."""
-    return files("recompact.harnesses").joinpath("code", name).read_text(encoding="utf-8")
-
-
-FILL = packaged_code("fill.js")
-
-RENDER = packaged_code("render.js")
-
-
-def _dedent(code: str) -> str:
-    return textwrap.dedent(code).strip("\n") + "\n"

@@ -1,15 +1,17 @@
 """What is known about a harness, and all of them by name.
 
-Another takes one file and one row here, or an entry point; nothing else knows its name.
+Another takes one file in `descriptions/`, or an entry point; nothing else knows its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from recompact.errors import InputError
+from recompact.harnesses.built_in import described_names, description, export_described, source_described
 from recompact.harnesses.exporting import BUDGET, Export, write_export
 from recompact.harnesses.importing import PromptConstants, PromptFile
 from recompact.harnesses.transcripts.reader import Reader
@@ -32,33 +34,15 @@ class Harness:
 
 
 HARNESSES = Registry(
-    "harness",
-    "recompact.harnesses",
-    {
-        "codex": "recompact.harnesses.codex:HARNESS",
-        "claude-code": "recompact.harnesses.claude_code:HARNESS",
-        "opencode": "recompact.harnesses.opencode:HARNESS",
-        "openclaw": "recompact.harnesses.openclaw:HARNESS",
-        "hermes": "recompact.harnesses.hermes:HARNESS",
-        "pi": "recompact.harnesses.pi:HARNESS",
-        "langchain": "recompact.harnesses.langchain:HARNESS",
-        "deepagents": "recompact.harnesses.deepagents:HARNESS",
-        "inspect": "recompact.harnesses.inspect:HARNESS",
-        "adk": "recompact.harnesses.adk:HARNESS",
-        "pydantic-ai": "recompact.harnesses.pydantic_ai:HARNESS",
-        "agent-framework": "recompact.harnesses.agent_framework:HARNESS",
-        "strands": "recompact.harnesses.strands:HARNESS",
-        "letta": "recompact.harnesses.letta:HARNESS",
-        "goose": "recompact.harnesses.goose:HARNESS",
-        "anthropic": "recompact.harnesses.anthropic:HARNESS",
-        "claude-code-skill": "recompact.harnesses.skills:CLAUDE_CODE",
-        "codex-skill": "recompact.harnesses.skills:CODEX",
-    },
+    "harness", "recompact.harnesses", {name: f"recompact.harnesses.built_in:{name}" for name in described_names()}
 )
 
 
 def load_harness(name: str, directory: Path = Path()) -> Harness:
     """A built-in or installed harness, `file.py:name` or `package.module:name`."""
+    if name in HARNESSES.built_in:
+        export = partial(export_described, name)
+        return Harness(name, description(name)["title"], export, source_described(name))
     harness = HARNESSES.find(name, directory)
     if not isinstance(harness, Harness):
         raise InputError(f"harness {name!r} is a {type(harness).__name__}: it must be a recompact.harnesses Harness")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recompact.harnesses.langchain import summary_prompt
+from recompact.harnesses.built_in import prompt_of
 from recompact.integrations.common import BUDGET, TemplateName, library, open_template
 
 
@@ -17,7 +17,7 @@ def summarization_middleware(
     summarized reaches the model whole, unless `trim_tokens_to_summarize` says otherwise: LangChain's own default is
     the last 4,000 tokens of it.
     """
-    prompt = summary_prompt(open_template(template), budget).text
+    prompt = prompt_of("langchain", open_template(template), budget).text
     options = {"trim_tokens_to_summarize": None, **options}
     return library("langchain.agents.middleware", "langchain").SummarizationMiddleware(
         model, trigger=trigger, summary_prompt=prompt, **options
