@@ -1,0 +1,231 @@
+"""Kinds of causes and the clauses that they make, by their numbers: what outweighs what, and what a clause rests on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from recompact.adaptation.cause_kinds import LENGTH, LOST, Trials, check_clause, form_kinds, kinds_of, lost_kinds
+from recompact.adaptation.causes import (
+    SOFTENED,
+    STEPS,
+    UNTESTED,
+    KindOfCause,
+    Settings,
+    candidates_from,
+    causes,
+    causes_random,
+    prior_candidates,
+    weigh_kinds,
+)
+from recompact.adaptation.facts import SPARING
+from recompact.adaptation.missing_facts import KINDS, Kind
+from recompact.adaptation.placement import leaves, place_of, soften_sentence, without_absolutes
+from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
+from recompact.values.chat import Message, ToolCall, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import default_template, parse_sections
+from recompact.values.trajectory import Boundary
+
+PREFIX = (system("Be brief."), user("The task."))
+
+
+def cause(loss: str = "success", task: str = "a", *pieces: CausePiece, placebo: bool = True) -> Cause:
+    trials = {"closing": Draws((1.0, 1.0), (3, 3)), "placebo": Draws((0.0,), (9,)) if placebo else Draws()}
+    return Cause(BoundaryId(f"collect/{task}", 1), "found", loss, 12, pieces, 5, 100, **trials)  # type: ignore[arg-type]
+
+
+LOSSES = st.lists(st.sampled_from(["success", "steps"]), min_size=1, max_size=5)
+KNOWN = st.dictionaries(st.sampled_from(KINDS), LOSSES, max_size=5)
+
+
+@given(KNOWN, st.booleans())
+def test_kinds_that_cost_success_come_first_and_one_that_cost_steps_once_is_left_out(
+    losses: dict[Kind, list[str]], weights: bool
+) -> None:
+    known = [(cause(loss, f"{kind}{n}"), (kind,)) for kind, own in losses.items() for n, loss in enumerate(own)]
+    kinds = weigh_kinds(known, Settings(weights=weights))
+    weight = {
+        kind: sum(1 if each == "success" else STEPS for each in own) if weights else STEPS * len(own)
+        for kind, own in losses.items()
+    }
+    assert {each.kind for each in kinds} == {kind for kind in losses if weight[kind] >= 1}
+    for each in kinds:
+        assert (each.success, len(each.causes)) == (losses[each.kind].count("success"), len(losses[each.kind]))
+        assert each.weight == each.success + STEPS * losses[each.kind].count("steps")
+        assert each.answers == tuple(sorted(f"{each.kind}{n}#1" for n in range(len(each.causes))))
+    order = [each.success if weights else len(each.causes) for each in kinds]
+    assert order == sorted(order, reverse=True)
+
+
+def test_a_cause_counts_for_each_of_its_kinds() -> None:
+    kinds = weigh_kinds([(cause(), ("page", "result"))], Settings())
+    assert [each.kind for each in kinds] == ["page", "result"]
+
+
+@pytest.mark.parametrize(
+    ("own", "numbers"),
+    [
+        ([("success", True), ("steps", True)], ["2 compactions", "returned at 1", "saved at 1", "none of 2"]),
+        ([("success", False)], ["1 compaction:", "returned at 1"]),
+        ([("steps", True), ("steps", False)], ["2 compactions", "saved at 2", "none of 1"]),
+    ],
+)
+def test_a_proof_has_the_numbers_of_its_causes(own: list[tuple[str, bool]], numbers: list[str]) -> None:
+    proof = KindOfCause("page", tuple(cause(loss, placebo=tried) for loss, tried in own)).proof
+    assert all(number in proof for number in numbers), proof
+    losses = {loss for loss, _ in own}
+    assert ("returned" in proof, "saved" in proof) == ("success" in losses, "steps" in losses)
+    assert ("placebo" in proof) == any(tried for _, tried in own)
+
+
+def test_every_kind_gets_a_clause_and_only_tested_ones_an_answer() -> None:
+    tested = KindOfCause("page", (cause(task="p"),))
+    whole, *rest = prior_candidates(default_template(), [tested], frozenset(), "causes")
+    assert whole.template is not None
+    proofs = [clause.proof for clause in whole.clauses]
+    assert [clause.answers for clause in whole.clauses if clause.answers] == [("p#1",)]
+    assert proofs.count(UNTESTED) == len(SPARING.clauses) - 1
+    softened = [clause for clause in whole.clauses if clause.proof == SOFTENED]
+    if softened:  # the second one leaves the template's own words alone
+        (second,) = rest
+        assert second.template is not None
+        assert len(second.clauses) == len(whole.clauses) - len(softened)
+        for clause in softened:
+            assert clause.text in whole.template.first + whole.template.update
+            assert clause.text not in second.template.first
+    assert [each.name for each in (whole, *rest)] == ["causes-1", "causes-2"][: 1 + len(rest)]
+
+
+def test_the_optimizers_words_stand_where_there_are_some() -> None:
+    kinds = [KindOfCause("page", (cause(),)), KindOfCause("result", (cause(),))]
+    (made,) = candidates_from(default_template(), kinds, frozenset(), "x", {"page": "Pages that were read."})
+    assert made.template is not None
+    assert [clause.text == "Pages that were read." for clause in made.clauses] == [True, False]
+    assert "Pages that were read." in made.template.first
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "bisects", "asks"),
+    [
+        ({}, "causes", True, False),
+        ({"evidence": "random pieces"}, "causes-random", False, False),
+        ({"evidence": "random compactions"}, "causes-random-compactions", True, False),
+        ({"evidence": "suspected"}, "causes-suspected", False, True),
+        ({"wording": "optimizer"}, "causes", True, True),
+    ],
+)
+def test_what_a_method_needs_follows_from_its_options(
+    options: dict[str, Any], name: str, bisects: bool, asks: bool
+) -> None:
+    method = causes(**options)
+    assert (method.name, method.tested, method.asks_optimizer) == (name, bisects, asks)
+    assert (method.needs_effects, method.cites) == (True, "compaction")
+    assert bool(method.phases) is bisects
+    assert causes_random().name == "causes-random"
+
+
+# --- kinds by form
+
+
+def boundary(summary: str, *turns: Turn, old: str = "") -> Boundary:
+    pre = Context(PREFIX, Summary(old, 5) if old else None, turns)
+    return Boundary(1, len(turns), pre, Context(PREFIX, Summary(summary, 5)), None, ())
+
+
+def turn(result: str, arguments: str = "{}") -> Turn:
+    call = ToolCall("1", "list", arguments)
+    return Turn(Message("assistant", "", (call,)), (Message("tool", result, call_id="1"),), 20)
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+@pytest.mark.parametrize(
+    ("result", "kinds"),
+    [
+        ('[{"id": "r-1"}, {"id": "r-2"}]', {"result"}),
+        ('[{"id": "r-1"}]', {"identifier"}),
+        ('{"items": [["r-1"], ["r-2"]], "page": 3}', {"result", "page"}),
+        ('["r-1", "r-2"]', {"identifier"}),  # no records
+        ('{"deep": {"items": [{"a": "r-1"}, {"b": 2}]}, "next_cursor": 5}', {"result", "page"}),
+        ("see acc-7f31", {"identifier"}),
+        ("nothing of note", set()),
+    ],
+)
+def test_what_was_lost_is_told_by_its_form(result: str, kinds: set[Kind]) -> None:
+    assert lost_kinds(boundary("gone", turn(result)), count) == kinds
+
+
+def test_a_piece_is_lost_where_half_of_its_literals_are_gone() -> None:
+    said = turn("see acc-7f31 and acc-8b42")
+    assert LOST == 0.5
+    assert lost_kinds(boundary("acc-7f31", said), count) == {"identifier"}
+    assert lost_kinds(boundary("acc-7f31 acc-8b42", said), count) == set()
+    three = turn("see acc-7f31 and acc-8b42 and acc-9c53")
+    assert lost_kinds(boundary("acc-7f31 acc-8b42", three), count) == set()
+
+
+@pytest.mark.parametrize(("lines", "is_set"), [(1, False), (2, False), (3, True)])
+def test_an_entry_of_several_lines_is_a_set_of_records(lines: int, is_set: bool) -> None:
+    entry = CausePiece("entry", 1, "\n  ".join(["- rows:", "r1|3", "r2|4"][:lines]), 10)
+    assert ("result" in form_kinds(entry, ())) is is_set
+
+
+def test_the_most_telling_kind_comes_first() -> None:
+    lines = [CausePiece("line", n, "All is paid.", 9, heading) for n, heading in enumerate(["## Done", "## Goal"] * 2)]
+    at = boundary("x")
+    assert kinds_of(cause("success", "a", *lines, CausePiece("line", 9, "x", 9, "## Next")), at, Trials()) == (
+        "open",
+        "condition",
+    )
+    request = CausePiece("request", 1, "Pay.", 9)
+    assert kinds_of(cause("success", "a", *lines[:2], request), at, Trials()) == ("condition", "open")
+
+
+@pytest.mark.parametrize(
+    ("text", "usable"),
+    [("x" * LENGTH, True), ("x" * (LENGTH + 1), False), ("Keep <b>", False), ("{{ x", False), ("a # b", True)],
+)
+def test_a_clause_is_plain_and_not_too_long(text: str, usable: bool) -> None:
+    if usable:
+        assert check_clause(text, frozenset()) == text
+    else:
+        with pytest.raises(ValueError):
+            check_clause(text, frozenset())
+
+
+# --- where clauses go
+
+
+TEMPLATE = "Intro\n## Goal\nthe goal\n## Work\n### Done\ndone\n### Open work\nopen\n"
+
+
+@pytest.mark.parametrize(
+    ("title", "place"),
+    [("Goal", "Goal"), ("## goal", "Goal"), ("Work", "Done"), ("Open works", "Open work"), ("Zebra", "Open work")],
+)
+def test_a_clause_goes_under_the_nearest_title_that_holds_text(title: str, place: str) -> None:
+    sections = parse_sections(TEMPLATE)
+    assert [sections[at].title for at in leaves(sections)] == ["Goal", "Done", "Open work"]
+    assert sections[place_of(title, sections)].title == place
+    plain = parse_sections("no heading")
+    assert place_of(title, plain) == len(plain) - 1
+
+
+def test_absolutes_go_where_no_tested_cause_needs_them() -> None:
+    text = "Write paths exactly as they appeared, verbatim."
+    assert soften_sentence(text, ()) == "Write paths as they appeared."
+    tested: tuple[Kind, ...] = ("path",)
+    assert soften_sentence(text, tested) == text
+    assert soften_sentence("Be exactly as brief.", ()) == "Be exactly as brief."  # it names no kind
+    template = default_template()
+    same, nothing = without_absolutes(template, KINDS)
+    assert (same, nothing) == (template, ())
+    softer, changed = without_absolutes(template)
+    assert changed
+    assert all(sentence in softer.first + softer.update for _, sentence in changed)
