@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from recompact.models.protocol import ChatModel
@@ -19,7 +19,7 @@ from recompact.values.chat import Message, Reply, Request
 
 @dataclass(frozen=True)
 class Answered:
-    """A call of a unit that was answered."""
+    """A call of a unit that was answered. Its request is as it was given: the seed comes from the unit's name."""
 
     ordinal: int
     request: Request
@@ -102,7 +102,7 @@ class UnitCalls:
     async def reply(self, model: ChatModel, role: str, request: Request) -> Reply:
         ordinal = self._next
         self._next += 1
-        request = replace(request, decoding=request.decoding.seeded(seed_of(self.unit, ordinal, self.seed)))
+        given, request = request, request.seeded(seed_of(self.unit, ordinal, self.seed))
         if (known := self._answered.get(ordinal)) is not None:
             if known[0] == request.digest:
                 return known[1]
@@ -114,9 +114,9 @@ class UnitCalls:
         started = time.perf_counter()
         reply = shape_reply(await model.reply(request), request)
         seconds = time.perf_counter() - started
-        asked = Asked(request, self._written.get(role), self._latest)
+        asked = Asked(given, self._written.get(role), self._latest)
         self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
-        self._latest = self._written[role] = Answered(ordinal, request, reply.message)
+        self._latest = self._written[role] = Answered(ordinal, given, reply.message)
         return reply
 
 

@@ -39,6 +39,7 @@ MOST_OUTPUT = 1_000_000  # tokens that a server can claim to have written in one
 SERVER_TOKENS = 20_000  # what a server may add to a request: its own prompt, and the frames of messages and tools
 
 
+_FINISHES = get_args(Finish)
 _scrub = scrubber()  # of what looks like a key: which ones a model has, only the model knows
 
 
@@ -138,7 +139,7 @@ def _thoughts(value: object, notes: list[str]) -> str:
 
 
 def _is_finish(value: object) -> bool:
-    return isinstance(value, str) and value in get_args(Finish)
+    return isinstance(value, str) and value in _FINISHES
 
 
 # ---- texts
@@ -249,9 +250,7 @@ def _lost_usage(usage: Usage, request: Request, count: TokenCounter | None) -> U
 
 
 def _whole_number(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        return None
-    return value
+    return value if isinstance(value, int) and type(value) is not bool and value >= 0 else None
 
 
 def _too_many(tokens: float, request: Request) -> bool:

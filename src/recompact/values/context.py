@@ -108,7 +108,7 @@ class Context:
 
     def extended(self, turn: Turn) -> Context:
         """With one more turn. Sizes and digests are carried over, so that a step costs only its own text."""
-        longer = replace(self, turns=(*self.turns, turn))
+        longer = Context(self.prefix, self.summary, (*self.turns, turn), self.pinned)
         longer.__dict__["size"] = self.size + turn.tokens
         longer.__dict__["messages"] = self.messages + turn.messages
         longer.__dict__["digest"] = chain_digest(self.digest, turn.messages)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from recompact.models.journal import Answered, Asked
 from recompact.values.chat import Message, canonical
 
 HASH = 32  # bytes
-_SMALL = 200  # bytes below which compressing costs more than it saves
+SMALL = 200  # bytes below which compressing costs more than it saves
 _MOST = 512 * 1024 * 1024  # bytes of one text: far more than anything that is written, and no more than fits
 _WINDOW = 32 * 1024  # bytes that zlib can look back
 _LONGEST = 1024 * 1024  # bytes of a text that others may lean on
@@ -30,7 +30,7 @@ Plain = Callable[[bytes], tuple[int, bytes] | None]
 
 def pack(raw: bytes, plain: Plain, near: Sequence[bytes] = ()) -> tuple[int, bytes]:
     """Codec and data of a text."""
-    if len(raw) <= _SMALL:
+    if len(raw) <= SMALL:
         return 0, raw
     names, dictionary = _dictionary([key[:_SHORT] for key in near], plain)
     if names:
@@ -87,7 +87,7 @@ def _dictionary(names: Sequence[bytes], plain: Plain) -> tuple[list[bytes], byte
 class Put(Protocol):
     """Keeps a text; returns its hash."""
 
-    def __call__(self, data: str, near: Sequence[bytes] = ()) -> bytes: ...
+    def __call__(self, data: str | Message, near: Sequence[bytes] = ()) -> bytes: ...
 
 
 _HEAD = struct.Struct(">iIB")
@@ -112,17 +112,15 @@ def pack_request(asked: Asked, put: Put) -> bytes:
     request, before = asked.request, asked.before
     shared = _shared_beginning(before.request.messages, request.messages) if before else 0
     reply = bool(before and request.messages[shared : shared + 1] == (before.reply,))
-    decoding = replace(request.decoding, seed=None)
-    same = before is not None and replace(before.request.decoding, seed=None) == decoding
     parts = b""
     flags = _REPLY * reply
-    if not before or before.request.tools != request.tools:
+    if before is None or before.request.tools != request.tools:
         flags |= _TOOLS
         parts += put(canonical([tool.to_json() for tool in request.tools]))
-    if not same:
+    if before is None or before.request.decoding != request.decoding:
         flags |= _DECODING
-        parts += put(decoding.text)
-    parts += b"".join(put(new.text, _near(new, asked.latest)) for new in request.messages[shared + reply :])
+        parts += put(request.decoding.text)
+    parts += b"".join(put(new, _near(new, asked.latest)) for new in request.messages[shared + reply :])
     return _HEAD.pack(before.ordinal if before else -1, shared, flags) + parts
 
 

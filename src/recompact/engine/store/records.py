@@ -217,7 +217,7 @@ def _messages(store: Store) -> _Messages:
 
 
 def _turn_document(store: Store, turn: Turn) -> list[Any]:
-    return [store.put(turn.message.text).hex(), [store.put(r.text).hex() for r in turn.results], turn.tokens]
+    return [store.put(turn.message).hex(), [store.put(r).hex() for r in turn.results], turn.tokens]
 
 
 def _turn(message: _Messages, data: list[Any]) -> Turn:
@@ -227,10 +227,10 @@ def _turn(message: _Messages, data: list[Any]) -> Turn:
 def _context_document(store: Store, context: Context) -> dict[str, Any]:
     summary = context.summary
     return {
-        "prefix": [store.put(m.text).hex() for m in context.prefix],
+        "prefix": [store.put(m).hex() for m in context.prefix],
         "summary": [store.put(summary.text).hex(), summary.tokens, *filter(None, [summary.item])] if summary else None,
         "turns": [_turn_document(store, t) for t in context.turns],
-        **({"pinned": [[store.put(p.message.text).hex(), p.tokens] for p in context.pinned]} if context.pinned else {}),
+        **({"pinned": [[store.put(p.message).hex(), p.tokens] for p in context.pinned]} if context.pinned else {}),
     }
 
 

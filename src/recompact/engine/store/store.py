@@ -36,7 +36,7 @@ from recompact.engine.store.connection import (
     take_lock,
 )
 from recompact.engine.store.metadata import RunMetadata
-from recompact.engine.store.packing import pack, pack_request, unpack
+from recompact.engine.store.packing import SMALL, pack, pack_request, unpack
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
 from recompact.models.journal import Asked
@@ -148,18 +148,25 @@ class Store:
 
     # -- texts ---------------------------------------------------------------------------------------------------
 
-    def put(self, data: str | bytes, near: Sequence[bytes] = ()) -> bytes:
-        """Keep a text (or blob) and return its hash. Call within a transaction.
+    def put(self, data: str | bytes | Message, near: Sequence[bytes] = ()) -> bytes:
+        """Keep a text, a blob or a message and return its hash. Call within a transaction.
 
         `near` are hashes of texts that it may repeat: it is then kept as what it adds to them.
         """
-        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-        key = hashlib.sha256(raw).digest()
-        if key in self._kept:
-            return key
-        if not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
+        if isinstance(data, Message):  # its digest is the hash of its text, and mostly known
+            key = bytes.fromhex(data.digest)
+            if key in self._kept:
+                return key
+            raw = _encode(data.text)
+        else:
+            raw = _encode(data) if isinstance(data, str) else data
+            key = hashlib.sha256(raw).digest()
+            if key in self._kept:
+                return key
+        # Packing a long text takes more time than asking whether it is there.
+        if len(raw) <= SMALL or not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
             packed = pack(raw, self._plain, near)
-            self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
+            self._db.execute("INSERT OR IGNORE INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
         if len(self._kept) >= KEPT:
             self._kept.clear()
         self._kept.add(key)
@@ -282,12 +289,12 @@ class Store:
                 "ordinal": ordinal,
                 "role": role,
                 "request": bytes.fromhex(request),
-                "message": self.put(reply.message.text),
+                "message": self.put(reply.message),
                 "finish": reply.finish,
                 "model": reply.model,
                 "configured": configured,
                 "seconds": seconds,
-                "notes": canonical(list(reply.notes)),
+                "notes": canonical(list(reply.notes)) if reply.notes else "[]",
                 "asked": pack_request(asked, self.put) if asked else None,
             }
             self.insert("calls", {**call, **{name: getattr(reply.usage, name) for name in USAGE}})
@@ -429,6 +436,10 @@ class Store:
                 return cursor.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
             raise store_error(error, self.path) from error
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
