@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.lock import broken_rules
 from recompact.errors import InputError
-from recompact.presentation.report.document import template_diff
+from recompact.presentation.report.document import ChangedPart, prompt_change
 from recompact.values.template import (
     BUILT_IN,
     PLACEHOLDERS,
@@ -102,6 +102,10 @@ def test_written_and_read_again_it_is_the_same_to_the_byte(system: str, first: s
     assert again == template
     assert again.hash == template.hash
     assert again.provenance == template.provenance
+
+
+def template_diff(before: Template, after: Template) -> tuple[ChangedPart, ...]:
+    return prompt_change(("before", before), ("after", after)).parts
 
 
 def test_an_old_frame_does_not_stay_behind(tmp_path: Path) -> None:
@@ -248,7 +252,7 @@ def test_diff_of_equal_templates_is_nothing() -> None:
 
 def test_diff_names_the_section_that_changed() -> None:
     [part] = template_diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "the aim, in one line")))
-    assert (part.part, part.structure_changed) == ("first", False)
+    assert (part.part, part.structure) == ("first", ())
     [change] = part.changes
     assert (change.heading, change.before) == ("## Goal", "## Goal\nthe aim\n")
     assert change.after == "## Goal\nthe aim, in one line\n"
@@ -256,7 +260,7 @@ def test_diff_names_the_section_that_changed() -> None:
 
 def test_diff_tells_structure_from_guidance() -> None:
     [part] = template_diff(GOOD, replace(GOOD, first="{{ history }}{{ budget }}\n## Goal\nthe aim\n## Blocked\nwhat\n"))
-    assert part.structure_changed
+    assert part.structure
     assert part.placeholders == (("history",), ("history", "budget"))
     assert part.headings == (("## Goal", "## Next Steps"), ("## Goal", "## Blocked"))
     assert [(c.heading, c.before is None, c.after is None) for c in part.changes] == [
@@ -389,10 +393,10 @@ def test_unwanted_blocks_go_with_the_blank_lines_after_them(text: str, kept: str
 
 def test_a_change_of_placeholders_alone_is_one_of_structure() -> None:
     (part,) = template_diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "{{ task }}")))
-    assert part.structure_changed
+    assert part.structure
     assert part.headings[0] == part.headings[1]
     (part,) = template_diff(GOOD, replace(GOOD, first=FIRST.replace("## Goal", "## Aim")))
-    assert part.structure_changed
+    assert part.structure
     assert part.placeholders[0] == part.placeholders[1]
     parts = template_diff(GOOD, Template("x", "y", "z", "f"))
     assert [each.part for each in parts] == ["system", "first", "update", "frame"]

@@ -16,7 +16,7 @@ from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
 from recompact.harnesses.importing import PromptConstants, check_target, from_files, from_package, from_settings, write
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
-from recompact.presentation.report.document import PartDiff, prompt_change, template_diff
+from recompact.presentation.report.document import ChangedPart, prompt_change
 from recompact.presentation.report.terminal import heading, print_change, text
 from recompact.values.chat import sha256
 from recompact.values.template import (
@@ -124,22 +124,21 @@ def lint(template: str, as_json: bool) -> None:
 def diff(a: str, b: str, as_json: bool) -> None:
     """Compare two templates section by section."""
     before, after = _open(a)[0], _open(b)[0]
-    parts = template_diff(before, after)
+    change = prompt_change((a, before), (b, after))
     if as_json:
         print_json(
             {
                 "a": {"template": a, "hash": before.hash},
                 "b": {"template": b, "hash": after.hash},
-                "same": not parts,
-                "structure_changed": any(part.structure_changed for part in parts),
-                "parts": {part.part: _part_diff(part) for part in parts},
+                "same": not change.parts,
+                "structure_changed": change.structure_changed,
+                "parts": {part.part: _part_diff(part) for part in change.parts},
             }
         )
-        return
-    if not parts:
-        say(f"Nothing differs: both have the hash {before.hash}.")
+    elif change.parts:
+        print_change(console(), change)
     else:
-        print_change(console(), prompt_change((a, before), (b, after)))
+        say(f"Nothing differs: both have the hash {before.hash}.")
 
 
 @command.command(name="import")
@@ -245,8 +244,8 @@ def _finding(finding: Defect) -> dict[str, str]:
     return {name: getattr(finding, name) for name in ("level", "file", "message", "fix")}
 
 
-def _part_diff(part: PartDiff) -> dict[str, Any]:
-    described: dict[str, Any] = {"structure_changed": part.structure_changed}
+def _part_diff(part: ChangedPart) -> dict[str, Any]:
+    described: dict[str, Any] = {"structure_changed": bool(part.structure)}
     for name, (a, b) in (("headings", part.headings), ("placeholders", part.placeholders)):
         described[name] = {"same": a == b, "a": list(a), "b": list(b)}
     described["sections"] = [{"heading": c.heading, "a": c.before, "b": c.after} for c in part.changes]

@@ -127,31 +127,6 @@ class SectionChange:
     after: str | None
 
 
-@dataclass(frozen=True)
-class PartDiff:
-    """What differs in one part: its structure (headings, placeholders) and its sections."""
-
-    part: str
-    headings: tuple[tuple[str, ...], tuple[str, ...]]
-    placeholders: tuple[tuple[str, ...], tuple[str, ...]]
-    changes: tuple[SectionChange, ...]
-
-    @property
-    def structure_changed(self) -> bool:
-        return self.headings[0] != self.headings[1] or self.placeholders[0] != self.placeholders[1]
-
-
-def template_diff(before: Template, after: Template) -> tuple[PartDiff, ...]:
-    """The parts that differ, section by section; nothing at all for equal templates."""
-    parts = []
-    for part in (*PARTS, "frame"):
-        a, b = before.part(part), after.part(part)
-        if a != b:
-            used = placeholders(a), placeholders(b)
-            parts.append(PartDiff(part, (headings(a), headings(b)), used, _section_changes(a, b)))
-    return tuple(parts)
-
-
 def _section_changes(before: str, after: str) -> tuple[SectionChange, ...]:
     a, b = parse_sections(before), parse_sections(after)
     matcher = SequenceMatcher(None, [s.name for s in a], [s.name for s in b], autojunk=False)
@@ -166,14 +141,26 @@ def _section_changes(before: str, after: str) -> tuple[SectionChange, ...]:
     return tuple(changes)
 
 
+Pair = tuple[tuple[str, ...], tuple[str, ...]]  # before and after
+
+
 @dataclass(frozen=True)
 class ChangedPart:
-    """One part of the prompt (first, update, system) with the sections that differ."""
+    """One part of the prompt (first, update, system) that differs: its headings and placeholders, and its sections, as
+    they are and as a text to show."""
 
     part: str
-    structure: tuple[tuple[str, str, str], ...]  # headings or placeholders that differ: what, before, after
+    headings: Pair
+    placeholders: Pair
+    changes: tuple[SectionChange, ...]
     sections: tuple[Block, ...]
     like: str = ""  # an earlier part that differs in exactly the same lines
+
+    @property
+    def structure(self) -> tuple[tuple[str, str, str], ...]:
+        """Headings or placeholders that differ: what, before, after."""
+        both = (("headings", self.headings), ("placeholders", self.placeholders))
+        return tuple((what, ", ".join(a) or "none", ", ".join(b) or "none") for what, (a, b) in both if a != b)
 
 
 @dataclass(frozen=True)
@@ -187,10 +174,14 @@ class PromptChange:
     loose: tuple[Clause, ...]
 
     @property
+    def structure_changed(self) -> bool:
+        return any(part.structure for part in self.parts)
+
+    @property
     def verdict(self) -> str:
         if not self.parts:
             return "Nothing differs."
-        if any(part.structure for part in self.parts):
+        if self.structure_changed:
             return "The structure differs: headings or placeholders are not the same."
         return "Headings and placeholders are the same: only guidance differs."
 
@@ -198,22 +189,21 @@ class PromptChange:
 def prompt_change(
     before: tuple[str, Template], after: tuple[str, Template], clauses: Sequence[Clause] = ()
 ) -> PromptChange:
-    """Compare two named templates. `clauses` are those of the second."""
+    """Compare two named templates part by part and section by section. `clauses` are those of the second."""
     unplaced = list(clauses)
     parts: list[ChangedPart] = []
     seen: dict[tuple[Block, ...], str] = {}
-    for part in template_diff(before[1], after[1]):
-        sections = tuple(map(changed_section, part.changes))
-        like = seen.setdefault(sections, part.part)
+    for part in (*PARTS, "frame"):
+        a, b = before[1].part(part), after[1].part(part)
+        if a == b:
+            continue
+        changes = _section_changes(a, b)
+        sections = tuple(map(changed_section, changes))
+        like = seen.setdefault(sections, part)
         marked = tuple(_with_clauses(section, unplaced) for section in sections)
-        parts.append(ChangedPart(part.part, _structure(part), marked, like if like != part.part else ""))
-    hashes = before[1].hash, after[1].hash
-    return PromptChange(before[0], after[0], hashes, tuple(parts), tuple(unplaced))
-
-
-def _structure(part: PartDiff) -> tuple[tuple[str, str, str], ...]:
-    both = (("headings", part.headings), ("placeholders", part.placeholders))
-    return tuple((what, ", ".join(a) or "none", ", ".join(b) or "none") for what, (a, b) in both if a != b)
+        used, like = (placeholders(a), placeholders(b)), like if like != part else ""
+        parts.append(ChangedPart(part, (headings(a), headings(b)), used, changes, marked, like))
+    return PromptChange(before[0], after[0], (before[1].hash, after[1].hash), tuple(parts), tuple(unplaced))
 
 
 def _with_clauses(section: Block, unplaced: list[Clause]) -> Block:

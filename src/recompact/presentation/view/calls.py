@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from recompact.engine.store.calls import CallRow, call_rows, count_calls
@@ -24,41 +22,9 @@ WHOLE = 200_000  # characters of one message on the page of its call
 ALL = 1_000_000  # characters of all messages there
 NOT_KEPT = "This run does not have the request, only its digest."
 
-
-@dataclass(frozen=True)
-class MessageView:
-    """A message of a prompt; `number` counts from 1."""
-
-    number: int
-    role: str
-    size: int  # characters
-    text: tuple[Piece, ...]
-
-
-@dataclass(frozen=True)
-class CallView:
-    """A journaled call: who was asked, what came back, and the end of what was asked. `problem` says why that is not
-    shown."""
-
-    unit: str
-    ordinal: int
-    role: str
-    model: str
-    tokens: tuple[int, int]
-    digest: str
-    reply: tuple[Piece, ...]
-    messages: int = 0  # of the prompt
-    last: tuple[MessageView, ...] = ()
-    problem: str = ""
-
-    @property
-    def number(self) -> int:
-        return self.ordinal + 1
-
-    @property
-    def before(self) -> int:
-        """Messages of the prompt before those that are shown."""
-        return self.messages - len(self.last)
+Call = dict[str, Any]
+"""What a template shows of a call: its row, its reply, how many messages were asked, and the last of them (number,
+role, characters, text). `problem` says why these are missing."""
 
 
 def calls_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
@@ -74,22 +40,12 @@ def calls_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     return "calls-page.html.jinja", values
 
 
-def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> tuple[tuple[CallView, ...], str]:
+def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> tuple[tuple[Call, ...], str]:
     """Calls of a unit in brief, or why they cannot be read."""
     try:
-        return tuple(call_view(store, row) for row in call_rows(store, unit, start, limit)), ""
+        return tuple(_call(store, row, ADDED, NEW, REPLY) for row in call_rows(store, unit, start, limit)), ""
     except InputError as error:
         return (), str(error)
-
-
-def call_view(store: Store, row: CallRow) -> CallView:
-    """One call in brief: the last messages of its prompt, and its reply."""
-    asked, problem = _kept_request(store, row)
-    last: tuple[MessageView, ...] = ()
-    if asked:
-        first = max(0, len(asked.messages) - ADDED)
-        last, problem = _messages(store, asked, range(first, len(asked.messages)), NEW)
-    return _call(row, _reply(store, row, REPLY), asked, last=last, problem=problem)
 
 
 def call_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
@@ -98,47 +54,34 @@ def call_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     rows = call_rows(store, unit, ordinal, 1)
     if not rows or rows[0].ordinal != ordinal:
         raise InputError(f"{store.path} has no call {ordinal + 1} of {unit!r}: the run may have replaced it since")
-    asked, problem = _kept_request(store, rows[0])
-    prompt: tuple[MessageView, ...] = ()
-    if asked:
-        prompt, problem = _messages(store, asked, range(len(asked.messages)), WHOLE)
-    tools = asked.tools if asked else ()
-    return "call-page.html.jinja", {
-        "call": _call(rows[0], _reply(store, rows[0], WHOLE), asked, problem=problem),
-        "prompt": prompt,
-        "tools": [(tool.name, shorten(json.dumps(tool.to_json(), indent=2), WHOLE // 10)) for tool in tools],
-        "decoding": asked.decoding.text if asked else "",
-        "total": count_calls(store, unit),
-    }
+    call = _call(store, rows[0], ALL, WHOLE, WHOLE)
+    asked = call["asked"]
+    tools = [(tool.name, json.dumps(tool.to_json(), indent=2)) for tool in asked.tools] if asked else []
+    return "call-page.html.jinja", {"call": call, "tools": tools, "total": count_calls(store, unit)}
 
 
-def _call(row: CallRow, reply: tuple[Piece, ...], asked: KeptRequest | None, **more: Any) -> CallView:
-    messages, tokens = len(asked.messages) if asked else 0, (row.input, row.output)
-    return CallView(row.unit, row.ordinal, row.role, row.model, tokens, row.request, reply, messages, **more)
-
-
-def _kept_request(store: Store, row: CallRow) -> tuple[KeptRequest | None, str]:
+def _call(store: Store, row: CallRow, last: int, each: int, reply: int) -> Call:
+    """A call with the last messages of its prompt and its reply, up to these numbers of characters."""
+    messages: list[tuple[int, str, int, tuple[Piece, ...]]] = []
+    asked: KeptRequest | None = None
     try:
         asked = kept_request(store, row.unit, row.ordinal)
+        problem = "" if asked else NOT_KEPT
     except InputError as error:
-        return None, str(error)
-    return asked, "" if asked else NOT_KEPT
-
-
-def _messages(
-    store: Store, asked: KeptRequest, numbers: Iterable[int], limit: int
-) -> tuple[tuple[MessageView, ...], str]:
-    """Messages read one at a time, so that at most one of them is in memory in full; none where one cannot be read."""
-    shown, room = [], ALL
-    for number in numbers:
+        problem = str(error)
+    room, count = ALL, len(asked.messages) if asked else 0
+    for number in range(max(0, count - last), count):
+        # One at a time, so that at most one of them is in memory in full.
         try:
-            message = asked.message(store, number)
+            message = asked.message(store, number)  # type: ignore[union-attr]
             text = _text(message)
         except (InputError, TypeError, ValueError, KeyError, AttributeError) as error:
-            return (), f"message {number + 1} cannot be read: {error}"
-        shown.append(MessageView(number + 1, message.role, len(text), shorten(text, min(limit, room))))
-        room = max(0, room - min(limit, len(text)))
-    return tuple(shown), ""
+            messages, problem = [], f"message {number + 1} cannot be read: {error}"
+            break
+        messages.append((number + 1, message.role, len(text), shorten(text, min(each, room))))
+        room = max(0, room - min(each, len(text)))
+    shown = _reply(store, row, reply)
+    return {"row": row, "asked": asked, "count": count, "last": messages, "problem": problem, "reply": shown}
 
 
 def _text(message: Message) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from recompact.adaptation.evidence import citable_lines
 from recompact.adaptation.revision import Diagnosis
@@ -16,50 +17,30 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.presentation.report.content.cases import PAGE, case_of
 from recompact.presentation.report.content.shown_cases import cause_view, diagnoses_of
-from recompact.presentation.report.document import Piece, shorten
-from recompact.presentation.view.calls import CallView, list_calls
+from recompact.presentation.view.calls import list_calls
 from recompact.presentation.view.runs import Page, Parameters, RunLine, number_in
 from recompact.presentation.view.verdicts import verdict_on, verdicts_of_run
 from recompact.values.candidate import Clause
 from recompact.values.outcome import BoundaryId
 from recompact.values.texts import command_line, quantity
 
-LINE = 1_000  # characters of a line
 LINES = 400  # of a block, besides those that are cited
 PROMPT = 4_000_000  # characters: no evidence is that long
 
 
 @dataclass(frozen=True)
-class NumberedLine:
-    """A line with its label and its place on the page; `cited` tells whether a finding names it. Without a label it
-    marks that lines were cut or are not shown."""
-
-    label: str
-    anchor: str
-    text: tuple[Piece, ...]
-    cited: bool = False
-
-
-@dataclass(frozen=True)
-class NumberedBlock:
-    """A part of the evidence: segment, summary, a continuation, ..."""
-
-    title: str
-    anchor: str
-    lines: tuple[NumberedLine, ...]
-
-
-@dataclass(frozen=True)
 class Citations:
-    """What a diagnosis was made from. `anchors` say by label where a line is on the page."""
+    """What a diagnosis was made from: `blocks` are titles with lines (label, text, whether it is cited). One without a
+    label marks lines that were cut or are not shown."""
 
     unit: str  # that asked for the diagnosis; empty where there is none
-    blocks: tuple[NumberedBlock, ...] = ()
+    blocks: tuple[tuple[str, list[tuple[str, str, bool]]], ...] = ()
     problem: str = ""
 
     @property
     def anchors(self) -> Mapping[str, str]:
-        return {line.label: line.anchor for block in self.blocks for line in block.lines if line.label}
+        """Where a line is on the page, by its label."""
+        return {label: f"line-{label}" for _, lines in self.blocks for label, _, _ in lines if label}
 
 
 def citations_of(store: Store, id: BoundaryId, diagnosis: Diagnosis | None) -> Citations:
@@ -77,30 +58,23 @@ def citations_of(store: Store, id: BoundaryId, diagnosis: Diagnosis | None) -> C
     if len(prompt) > PROMPT:
         return Citations(unit, problem=f"The lines that it cites are not shown: {len(prompt):,} characters of them.")
     cited = {label for cause in diagnosis.causes for label in cause.lines}
-    blocks = tuple(_block(n, block.title, block.lines, cited) for n, block in enumerate(citable_lines(prompt)))
-    return Citations(unit, blocks)
+    return Citations(unit, tuple((block.title, _block(block.lines, cited)) for block in citable_lines(prompt)))
 
 
-def _block(number: int, title: str, lines: tuple[tuple[str, str], ...], cited: set[str]) -> NumberedBlock:
-    shown: list[NumberedLine] = []
+def _block(lines: Sequence[tuple[str, str]], cited: set[str]) -> list[tuple[str, str, bool]]:
+    """The first lines, and those that are cited further on."""
+    shown: list[tuple[str, str, bool]] = []
     hidden = 0
-    for place, (label, text) in enumerate(lines):
-        if place >= LINES and label not in cited:
+    for place, (label, text) in enumerate((*lines, ("", ""))):  # the last one counts what is hidden before it
+        if LINES <= place < len(lines) and label not in cited:
             hidden += 1
             continue
         if hidden:
-            shown.append(_note(quantity(hidden, "more line")))
+            shown.append(("", quantity(hidden, "more line"), False))
             hidden = 0
-        if label:
-            shown.append(NumberedLine(label, f"line-{label}", shorten(text, LINE), label in cited))
-        else:
-            shown.append(_note(text.strip("[]")))
-    rest = [_note(quantity(hidden, "more line"))] if hidden else []
-    return NumberedBlock(title, f"evidence-{number}", (*shown, *rest))
-
-
-def _note(text: str) -> NumberedLine:
-    return NumberedLine("", "", (Piece(text, "cut"),))
+        if place < len(lines):
+            shown.append((label, text if label else text.strip("[]"), label in cited))
+    return shown
 
 
 def _unit(store: Store, id: BoundaryId) -> str:
@@ -115,17 +89,6 @@ def _unit(store: Store, id: BoundaryId) -> str:
 
 CALLS = 12  # of one unit
 LIMITS = replace(PAGE, all_pairs=True)
-
-
-@dataclass(frozen=True)
-class CallGroup:
-    """Calls of one unit, and what they were for."""
-
-    purpose: str
-    unit: str
-    calls: tuple[CallView, ...]
-    total: int
-    problem: str = ""
 
 
 def case_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
@@ -164,20 +127,17 @@ def _clauses(store: Store, id: BoundaryId) -> tuple[tuple[str, Clause], ...]:
     )
 
 
-def _calls(store: Store, view: BoundaryView, diagnosed: str) -> Iterator[CallGroup]:
+def _calls(store: Store, view: BoundaryView, diagnosed: str) -> Iterator[dict[str, Any]]:
     """The calls behind a case: the summary's, those of each continuation, and the diagnosis."""
     id = view.id
     ordinals = compressor_calls(store, id.unit, view.boundary.step)
     if ordinals:
         calls, problem = list_calls(store, id.unit, ordinals[0], ordinals[-1] - ordinals[0] + 1)
-        own = tuple(call for call in calls if call.ordinal in ordinals)
-        yield CallGroup("The summary", id.unit, own, len(own), problem)
-    if diagnosed:
-        yield _group(store, "The diagnosis", diagnosed)
-    for each in view.continuations:
-        yield _group(store, f"{each.row.arm}, draw {each.row.draw + 1}", each.row.name)
-
-
-def _group(store: Store, purpose: str, unit: str) -> CallGroup:
-    calls, problem = list_calls(store, unit, limit=CALLS)
-    return CallGroup(purpose, unit, calls, count_calls(store, unit), problem)
+        own = [call for call in calls if call["row"].ordinal in ordinals]
+        yield {"purpose": "The summary", "unit": id.unit, "calls": own, "total": len(own), "problem": problem}
+    units = {"The diagnosis": diagnosed} if diagnosed else {}
+    units |= {f"{each.row.arm}, draw {each.row.draw + 1}": each.row.name for each in view.continuations}
+    for purpose, unit in units.items():
+        calls, problem = list_calls(store, unit, limit=CALLS)
+        total = count_calls(store, unit)
+        yield {"purpose": purpose, "unit": unit, "calls": calls, "total": total, "problem": problem}

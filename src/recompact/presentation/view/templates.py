@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.engine.store.adaptations import read_adaptations
@@ -13,16 +12,6 @@ from recompact.presentation.report.content.report import prompt_changes
 from recompact.presentation.report.content.runs import evaluated_run
 from recompact.presentation.view.runs import Page, Parameters, RunLine
 from recompact.values.texts import command_line
-
-
-@dataclass(frozen=True)
-class Export:
-    """A template that is in a directory, and the command that makes each harness use it."""
-
-    name: str
-    directory: str
-    there: bool  # still exists
-    commands: tuple[tuple[str, str], ...]
 
 
 def templates_page(harnesses: Sequence[str], store: Store, line: RunLine, parameters: Parameters) -> Page:
@@ -38,17 +27,10 @@ def templates_page(harnesses: Sequence[str], store: Store, line: RunLine, parame
         asking = [unit for unit in sorted(store.finished("candidate")) if count_calls(store, unit)]
         changes = prompt_changes(None, [], list(adapted))
         units = {unit.rsplit("/", 1)[-1].partition("~")[0]: unit for unit in asking}  # by the candidate's name
-    exports = _exports(places, harnesses)
-    return "templates.html.jinja", {"changes": changes, "adaptations": adapted, "exports": exports, "units": units}
-
-
-def _exports(places: Sequence[tuple[str, str]], harnesses: Sequence[str]) -> tuple[Export, ...]:
-    return tuple(
-        Export(
-            name,
-            where,
-            Path(where).is_dir(),
-            tuple((each, command_line("export", where, options=["--to", each])) for each in harnesses),
-        )
+    exports = [
+        (name, where, [(each, command_line("export", where, options=["--to", each])) for each in harnesses])
         for name, where in places
-    )
+    ]
+    gone = {where for _, where in places if not Path(where).is_dir()}
+    page = {"changes": changes, "adaptations": adapted, "exports": exports, "gone": gone, "units": units}
+    return "templates.html.jinja", page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from recompact.engine.store.calls import count_calls
 from recompact.engine.store.records import stream_trajectory
@@ -11,40 +11,14 @@ from recompact.engine.store.runs import trajectory_row
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.presentation.report.content.overview import Mark, marks_of
-from recompact.presentation.report.document import Piece, shorten
 from recompact.presentation.view.runs import Page, Parameters, RunLine, arm_labels, number_in
 from recompact.presentation.view.verdicts import verdicts_of_unit
 from recompact.values.context import Turn
 from recompact.values.texts import command_line
 from recompact.values.trajectory import Boundary
 
-TEXT = 1_500  # characters of one text
 TURNS = 100  # on one page
 WIDTH, HEIGHT = 640, 140  # of the drawing
-
-
-@dataclass(frozen=True)
-class TurnView:
-    """A turn: what the agent wrote, did and saw; `mark` is the compaction right before it."""
-
-    number: int
-    words: tuple[Piece, ...]
-    calls: tuple[tuple[Piece, ...], ...]
-    results: tuple[tuple[Piece, ...], ...]
-    context: int  # tokens of history after it
-    mark: Mark | None
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Tokens of history over the steps, drawn beside the budget; coordinates are those of the drawing."""
-
-    points: str
-    budget: int | None
-    ceiling: float | None
-    most: int
-    marks: tuple[tuple[float, Mark], ...]
-    size: tuple[int, int] = (WIDTH, HEIGHT)
 
 
 def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page:
@@ -57,7 +31,7 @@ def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page
     marks = {mark.id.index: mark for mark in marks_of(verdicts_of_unit(store, unit))}
     head, parts = stream_trajectory(store, unit)
     sizes: list[int] = []
-    turns: list[TurnView] = []
+    turns: list[tuple[int, Turn, int, Mark | None]] = []  # number, tokens of history after it, compaction before it
     size, before = 0, None
     for part in parts:
         if isinstance(part, Boundary):
@@ -66,7 +40,7 @@ def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page
         size += part.tokens
         sizes.append(size)
         if start < len(sizes) <= start + TURNS:
-            turns.append(_turn(part, len(sizes), size, before))
+            turns.append((len(sizes), part, size, before))
         before = None
     arm = arm_labels(store).get(unit.split("/", 2)[1], "") if line.evaluation else ""
     asked = [message.content for message in head.context.prefix if message.role == "user"]
@@ -74,7 +48,7 @@ def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page
     return "trajectory.html.jinja", {
         "row": row,
         "arm": arm,
-        "task": shorten(asked[-1], TEXT) if asked else (),
+        "task": asked[-1] if asked else "",
         "curve": _curve(sizes, _budget(store, arm), tuple(marks.values())),
         "turns": turns,
         "start": start,
@@ -87,30 +61,25 @@ def trajectory_view(store: Store, line: RunLine, parameters: Parameters) -> Page
     }
 
 
-def _turn(turn: Turn, number: int, size: int, mark: Mark | None) -> TurnView:
-    return TurnView(
-        number,
-        shorten(turn.message.content, TEXT) if turn.message.content else (),
-        tuple(shorten(f"{call.name}({call.arguments})", TEXT) for call in turn.message.calls),
-        tuple(shorten(result.content, TEXT) for result in turn.results),
-        size,
-        mark,
-    )
-
-
 def _budget(store: Store, arm: str) -> int | None:
     metadata = store.metadata
     settings = metadata.arms[arm] if arm else metadata.identity.get("compressor", {})
     return settings.get("budget") if settings.get("kind") != "none" else None
 
 
-def _curve(sizes: Sequence[int], budget: int | None, marks: Sequence[Mark]) -> Curve:
+def _curve(sizes: Sequence[int], budget: int | None, marks: Sequence[Mark]) -> dict[str, Any]:
+    """Tokens of history over the steps, beside the budget, in the coordinates of the drawing."""
     most = max([*sizes, budget or 0, 1])
     across = (WIDTH - 20) / max(1, len(sizes))
-    points = " ".join(f"{10 + n * across:.1f},{_height(size, most):.1f}" for n, size in enumerate([0, *sizes]))
-    placed = tuple((10 + mark.step * across, mark) for mark in marks)
-    return Curve(points, budget, _height(budget, most) if budget else None, most, placed)
 
+    def height(size: int) -> float:
+        return HEIGHT - 12 - (HEIGHT - 34) * size / most
 
-def _height(size: int, most: int) -> float:
-    return HEIGHT - 12 - (HEIGHT - 34) * size / most
+    return {
+        "points": " ".join(f"{10 + n * across:.1f},{height(size):.1f}" for n, size in enumerate([0, *sizes])),
+        "budget": budget,
+        "ceiling": height(budget) if budget else None,
+        "most": most,
+        "marks": [(10 + mark.step * across, mark) for mark in marks],
+        "size": (WIDTH, HEIGHT),
+    }

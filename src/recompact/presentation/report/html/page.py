@@ -22,7 +22,7 @@ from recompact.evaluation.breakdown import Breakdown, breakdown_table
 from recompact.presentation.report.content.answer import harm_details
 from recompact.presentation.report.content.report import Report
 from recompact.presentation.report.content.runs import without_notes
-from recompact.presentation.report.document import shorten_plain
+from recompact.presentation.report.document import shorten, shorten_plain
 from recompact.presentation.report.figures.drawing import available, short_label, svg
 from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, model_set
 from recompact.values.masking import safe, safe_line
@@ -114,6 +114,7 @@ def page_environment(*packages: str) -> Environment:
     )
     environment.filters.update(
         cell=_cell,
+        cut=shorten,
         cell_class=_cell_class,
         interval=_interval,
         short=_short,
