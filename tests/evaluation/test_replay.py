@@ -327,7 +327,11 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="the run's own"):
             asyncio.run(replay(study, FIRST, {"mine": study.template}))
         with pytest.raises(InputError, match="compressed by fifo"):
-            asyncio.run(replay(study.compressing("fifo"), FIRST, {"k": KEEPING}))
+            asyncio.run(
+                replay(
+                    study.compressing(replace(study.config.compressor, kind="fifo", options={})), FIRST, {"k": KEEPING}
+                )
+            )
         document = select_rows(store, "SELECT document FROM boundaries WHERE unit = ?", (FIRST.unit,))[0]["document"]
         with store.transaction():
             bare = store.put(store.text(document).replace('"snapshot":[', '"was":['))

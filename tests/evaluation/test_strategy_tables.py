@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 import pytest
 from evaluation_support import arm
 
+from recompact.attribution.judgement import read_verdicts
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.records import read_trajectory
-from recompact.engine.store.runs import trajectories
+from recompact.engine.store.runs import continuation_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, read_arms
+from recompact.evaluation.arm_verdicts import plan_verifications, read_arm_verdicts, verify_arm
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.costs import (
     Compactions,
@@ -27,6 +30,7 @@ from recompact.evaluation.costs import (
     costs_of,
 )
 from recompact.evaluation.evaluate import evaluate, open_evaluation, unit_of
+from recompact.evaluation.reproduction.forecast import forecast_evaluation
 from recompact.evaluation.strategies import (
     EVERY,
     equal_context,
@@ -111,17 +115,45 @@ def test_every_strategy_stands_against_none_and_each_other(store: Store) -> None
     assert side is not None
     by_arm = {each.arm: each for each in side.figures}
     none, prompting = by_arm["none"], by_arm["prompting/history"]
-    assert (none.hazard, none.accuracy, none.before) == (None, None, None)
-    assert prompting.hazard is not None
+    assert (none.verdicts, none.accuracy, none.before) == (None, None, None)
+    assert prompting.verdicts is None  # nobody asked for them
     assert prompting.accuracy is not None
     assert prompting.steps is not None
-    compactions = prompting.means["compactions"]
-    assert prompting.hazard.value * compactions == pytest.approx(-prompting.accuracy.delta)
-    assert prompting.burden is not None
-    assert prompting.burden.value * compactions == pytest.approx(prompting.steps.delta)
     assert len(side.pairs) == 6
     for form in ("terminal", "markdown", "csv", "latex"):
         assert all(render(table, form) for table in side.tables(6))
+
+
+def test_the_compactions_of_an_arm_are_verified_in_a_run_of_its_own(store: Store, tmp_path: Path) -> None:
+    few = replace(CONFIG, suite=replace(CONFIG.suite, limit=3))
+    arms = parse_arms(("none", "prompting", "fifo@1500"), few.compressor, default_template())
+    plans = plan_verifications(few, arms, tmp_path / "r.db")
+    assert [plan.run.name for plan in plans] == ["r-prompting-history.db", "r-fifo@1500.db"]
+    assert [plan.config.compressor.budget for plan in plans] == [2048, 1500]
+    assert read_arm_verdicts(plans) == {}
+    fifo = plans[1]
+    expected = asyncio.run(forecast_evaluation(few, arms, 1, tmp_path / "r.db", [fifo]))
+    asyncio.run(verify_arm(fifo, lambda study, _: nullcontext(study)))
+    verdicts = read_arm_verdicts(plans)
+    assert list(verdicts) == ["fifo@1500"]
+    with Store.read(fifo.run) as run:
+        every, draws = read_verdicts(run), len(continuation_rows(run))
+    effects = verdicts["fifo@1500"].effects
+    assert effects.boundaries == len(every.verdicts) > 0
+    assert effects.retained == len(every.retained)
+    assert [work.name for work in expected.works] == ["evaluate", "collect fifo@1500", "verify fifo@1500"]
+    assert expected.works[2].expected.units == pytest.approx(draws, rel=0.3)
+    done = asyncio.run(forecast_evaluation(few, arms, 1, tmp_path / "r.db", [fifo])).works[2]
+    assert (done.done, done.expected.units) == (draws, 0)
+    side = strategies_of(store, evaluation("pocket", read_arms(store)), verdicts)
+    assert side is not None
+    shown = {each.arm: each.verdicts for each in side.figures}
+    assert shown["fifo@1500"] == verdicts["fifo@1500"]
+    assert shown["masking"] is None
+    keys = [column.key for column in side.tables(6)[0].columns]
+    assert {"hazard", "burden", "harmful"} <= set(keys)
+    assert "broken" not in keys  # pocket's ordinary tasks have no rules
+    assert side.to_json()["strategies"][3]["verdicts"]["retained"] == effects.retained
 
 
 def with_context(made: ArmRuns, name: str, budget: int, context: int) -> ArmRuns:

@@ -41,7 +41,7 @@ async def inputs_of(study: Study) -> MethodInputs:
         compaction: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        running = study if compaction else study.compressing("none")
+        running = study if compaction else study.compressing(replace(study.config.compressor, kind="none", options={}))
         running = replace(running, template=template or study.template, progress=progress or study.progress)
         units = [
             trajectory_unit(running, each.unit, each.task, phase=phase, run=each.number, snapshots=False)

@@ -3,68 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from recompact.attribution.judgement import Verification
+from recompact.attribution.means import MeanEffects, mean_effects
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
-from recompact.engine.store.verdicts import Verdict
 from recompact.values.call_effects import PHASES, Phase, phase_of
-from recompact.values.stats import Estimate, bootstrap_ratios
+from recompact.values.outcome import BoundaryId
 from recompact.values.tables import Table, columns, estimate_cell
+from recompact.values.texts import quantity
 
 
 @dataclass(frozen=True)
 class PhaseEffects:
-    """The compactions of one phase: how many there are, how many have draws in both arms, how many were retained, and
-    the means of H and B, with intervals by resampling trajectories."""
+    """The compactions of one phase."""
 
     phase: Phase
-    boundaries: int
-    examined: int
-    retained: int
-    hazard: Estimate | None
-    burden: Estimate | None
+    effects: MeanEffects
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"phase": self.phase, **self.effects.to_json()}
 
 
 def effects_by_phase(store: Store, every: Verification) -> tuple[PhaseEffects, ...]:
     """The phases that compactions fell into, by the last turn before each."""
-    by_phase: dict[Phase, list[Verdict]] = {}
+    by_phase: dict[Phase, set[BoundaryId]] = {}
     for verdict in every.verdicts:
         boundary = read_boundary(store, verdict.id.unit, verdict.id.index)
-        by_phase.setdefault(phase_of(boundary.pre.last), []).append(verdict)
-    units = sorted({verdict.id.unit for verdict in every.verdicts})
-    return tuple(_effects(phase, by_phase[phase], units) for phase in PHASES if phase in by_phase)
-
-
-def _effects(phase: Phase, verdicts: Sequence[Verdict], units: Sequence[str]) -> PhaseEffects:
-    known = [(verdict.id.unit, effect) for verdict in verdicts if (effect := verdict.reported_effect) is not None]
-    number = [float(sum(unit == each for each, _ in known)) for unit in units]
-    hazard = [sum(effect.hazard for each, effect in known if each == unit) for unit in units]
-    burden = [sum(effect.burden for each, effect in known if each == unit) for unit in units]
-    means = bootstrap_ratios([(hazard, number), (burden, number)])
-    return PhaseEffects(phase, len(verdicts), len(known), sum(verdict.retained for verdict in verdicts), *means)
+        by_phase.setdefault(phase_of(boundary.pre.last), set()).add(verdict.id)
+    return tuple(PhaseEffects(phase, mean_effects(every, by_phase[phase])) for phase in PHASES if phase in by_phase)
 
 
 def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
     rows = tuple(
         (
             each.phase,
-            each.boundaries,
-            each.examined,
-            each.retained,
-            estimate_cell(each.hazard, 2),
-            estimate_cell(each.burden, 1),
+            each.effects.boundaries,
+            each.effects.examined,
+            each.effects.retained,
+            estimate_cell(each.effects.hazard, 2),
+            estimate_cell(each.effects.burden, 1),
         )
         for each in phases
     )
     heads = columns(
         "phase", "boundaries", "examined", "retained", "hazard", "burden", phase="after", hazard="H", burden="B"
     )
-    notes = ("H and B: means over compactions with draws in both arms; 95 % intervals resample trajectories.",)
+    draws = max((each.effects.draws for each in phases), default=0)
+    notes = (
+        f"H and B: means over compactions with draws in both arms, by {quantity(draws, 'draw')} of each arm, as many as"
+        " all have; 95 % intervals resample trajectories.",
+    )
     simulation = ("Simulated models.",) if simulated else ()
     return Table("Effects by phase", heads, rows, (*notes, *simulation))

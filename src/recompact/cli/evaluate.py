@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ from recompact.evaluation.adaptations import (
     several_adaptations,
 )
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arm_verdicts import ArmVerdicts, plan_verifications, read_arm_verdicts, verify_arm
 from recompact.evaluation.arms import PROMPTING, Arm, parse_arms
 from recompact.evaluation.breakdown import BUDGET, MODEL, breakdown, breakdown_table, by_model, check_by
 from recompact.evaluation.costs import cost_table, costs_of
@@ -85,6 +86,12 @@ from recompact.values.texts import command_line
     "strategy_list",
     help="Arms as a comma-separated list, or all; prints what each costs and gains against none and each other.",
 )
+@click.option(
+    "--verify",
+    "verified",
+    is_flag=True,
+    help="With --strategies: H and B of each one's compactions too, by [verify], in a run of its own for each.",
+)
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
 @click.option(
@@ -114,6 +121,7 @@ def command(
     configs: tuple[Path, ...],
     arms: tuple[str, ...],
     strategy_list: str | None,
+    verified: bool,
     runs: int,
     scopes: str | None,
     budgets: tuple[str, ...],
@@ -139,6 +147,8 @@ def command(
     """
     if len(configs) > 1 and run:
         raise click.UsageError("--run names one run: with several CONFIGs each has its own, CONFIG-evaluate")
+    if verified and strategy_list is None:
+        raise click.UsageError("--verify needs --strategies, whose table has H and B")
     by = one_evaluation_by(by, several=len(configs) > 1)
     arms += tuple(name for name in strategies(strategy_list) if name not in arms) if strategy_list is not None else ()
     again, form, paths, incomplete = this_command(), "json" if as_json else form, [], False
@@ -155,7 +165,8 @@ def command(
         if dry_run:
             from recompact.evaluation.reproduction.forecast import forecast_evaluation
 
-            print_forecast(asyncio.run(forecast_evaluation(loaded, chosen, runs, path)), loaded, path, form)
+            plans = plan_verifications(loaded, chosen, path) if verified else []
+            print_forecast(asyncio.run(forecast_evaluation(loaded, chosen, runs, path, plans)), loaded, path, form)
             continue
         with open_run(path) as store:
             with ending_early(path, again):
@@ -171,6 +182,16 @@ def command(
                     quiet=form != "terminal",
                 )
                 plan, unfinished = asyncio.run(work)
+            plans = plan_verifications(loaded, plan.arms, path) if verified and not unfinished else []
+            for each in plans:
+                verification = verify_arm(
+                    each,
+                    lambda study, title: watch(study, title, quiet=form != "terminal"),
+                    skip=store.metadata.skipped,
+                    accept_changes=accept_changes,
+                )
+                with ending_early(each.run, again):
+                    unfinished += finish(verification)[1]
             _report(
                 store,
                 plan,
@@ -183,6 +204,7 @@ def command(
                 details,
                 len(configs) == 1,
                 strategy_list is not None,
+                read_arm_verdicts(plans),
             )
         paths.append(str(path))
         incomplete = incomplete or bool(unfinished)
@@ -274,6 +296,7 @@ def _report(
     details: bool,
     alone: bool,
     compared: bool,
+    verdicts: Mapping[str, ArmVerdicts],
 ) -> None:
     recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.metadata.suite or "?"
@@ -292,7 +315,7 @@ def _report(
     }
     costs = costs_of(store, shown) if details or form == "json" else ()
     more |= {"costs": [each.to_json() for each in costs]}
-    side_by_side = strategies_of(store, shown) if compared else None
+    side_by_side = strategies_of(store, shown, verdicts) if compared else None
     if side_by_side is not None:
         more |= side_by_side.to_json()
     if side_by_side is not None and form != "json":
@@ -306,7 +329,9 @@ def _report(
     if form == "terminal" and shared.statement:
         say(shared.statement)
     report_skipped(store)
-    report_unfinished(unfinished, "trajectory", again)
+    report_unfinished(unfinished, "unit" if verdicts else "trajectory", again)
+    if form == "terminal" and verdicts:
+        say(f"List an arm's compactions: {command_line('boundaries', next(iter(verdicts.values())).run)}")
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label
         say(f"Compare two of them: {command_line('compare', store.path, first, second)}")

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, CompressorSettings
 from recompact.compressors.registry import load_compressor
-from recompact.engine.config import Config
+from recompact.engine.config import CompressorConfig, Config
 from recompact.engine.execution.scheduler import Executor, Unit, run_units
 from recompact.engine.rollout import Agent
 from recompact.engine.store.plan import RecordedProgress
@@ -160,13 +160,12 @@ class Study:
         trigger = load_trigger(c.trigger, self.config.directory)
         return Schedule(trigger, c.soft, c.min_calls, c.min_gain, self.compressor_kind.recall)
 
-    def compressing(self, kind: str, options: Mapping[str, Any] | None = None, **settings: Any) -> Study:
-        """The study with another compressor: its kind, and other keys of [compressor]."""
-        same = kind == self.config.compressor.kind and options in (None, self.config.compressor.options)
-        options = self.config.compressor.options if same else options or {}
-        changed = replace(self.config.compressor, kind=kind, options=dict(options), **settings)
-        compressor_kind = self.compressor_kind if same else load_compressor(kind, options, self.config.directory)
-        return replace(self, config=replace(self.config, compressor=changed), compressor_kind=compressor_kind)
+    def compressing(self, settings: CompressorConfig) -> Study:
+        """The study with another [compressor]."""
+        own = self.config.compressor
+        same = (settings.kind, settings.options) == (own.kind, own.options)
+        kind = self.compressor_kind if same else load_compressor(settings.kind, settings.options, self.config.directory)
+        return replace(self, config=replace(self.config, compressor=settings), compressor_kind=kind)
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
@@ -183,6 +182,10 @@ class Study:
             return await bound[role].reply(request)
 
         return ask
+
+
+Watch = Callable[[Study, str], AbstractContextManager[Study]]
+"""How progress is shown: takes a study and what it does, and gives the study that reports meanwhile."""
 
 
 async def list_tasks(config: Config, episodes: Episodes) -> tuple[Task, ...]:

@@ -16,11 +16,12 @@ from typing import Any
 from recompact.adaptation.registry import method_in
 from recompact.engine.config import Config
 from recompact.engine.store.runs import open_run, run_path
+from recompact.engine.study import Watch
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.metrics import metric, per_task, reliability
 from recompact.evaluation.paired import enough_tasks
-from recompact.evaluation.reproduction.experiments import Watch, adapt_into
+from recompact.evaluation.reproduction.experiments import adapt_into
 from recompact.evaluation.summary import Evaluation, interval, number, references
 from recompact.values.stats import Estimate, bootstrap_crossed
 from recompact.values.tables import Row, Table, columns

@@ -84,17 +84,22 @@ class Arm:
             parts.append(re.sub(r"[^\w.+-]+", "_", str(self.trigger)))
         return "-".join(parts)
 
-    def study(self, study: Study) -> Study:
-        """The study with this arm's compressor in place of the config's."""
-        settings = study.config.compressor
-        other = study.compressing(
-            self.kind,
-            self.options,
-            budget=self.budget or settings.budget,
+    def settings(self, own: CompressorConfig) -> CompressorConfig:
+        """[compressor] as this arm has it, with the config's `own` values for what the arm leaves open."""
+        same = self.kind == own.kind and self.options in (None, own.options)
+        return replace(
+            own,
+            kind=self.kind,
+            options=own.options if same else dict(self.options or {}),
+            budget=self.budget or own.budget,
             scope=self.scope or "history",
             rendering=self.rendering or "quoted",
-            trigger=self.trigger or settings.trigger,
+            trigger=self.trigger or own.trigger,
         )
+
+    def study(self, study: Study) -> Study:
+        """The study with this arm's compressor in place of the config's."""
+        other = study.compressing(self.settings(study.config.compressor))
         if self.compressor is not None:
             other = replace(
                 other, compressor_kind=compressor_kind(self.compressor, {}, self.name, study.config.directory)

@@ -16,14 +16,16 @@ from typing import Any
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.arm_verdicts import NOT_VERIFIED, ArmVerdicts
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.costs import arm_costs
 from recompact.evaluation.metrics import per_task
 from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
 from recompact.values.prices import PRICES
-from recompact.values.stats import Estimate, bootstrap, bootstrap_ratios
+from recompact.values.stats import Estimate, bootstrap
 from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell
+from recompact.values.texts import quantity
 
 EVERY = (
     "none",
@@ -66,8 +68,8 @@ def strategies(text: str) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class StrategyFigures:
     """An arm among strategies. `cost` is per task, in tokens of uncached input; `before` and `after` are mean sizes of
-    a compaction. Against the arm that does not compress: accuracy, steps, and H and B per compaction, which are what
-    the arm loses divided by its compactions (the paper's identity: hazards add up to what compaction costs)."""
+    a compaction; accuracy and steps are against the arm that does not compress. `verdicts` are there where the arm's
+    compactions were verified."""
 
     arm: str
     means: Mapping[str, float]
@@ -76,31 +78,26 @@ class StrategyFigures:
     after: float | None
     accuracy: Difference | None = None
     steps: Difference | None = None
-    hazard: Estimate | None = None
-    burden: Estimate | None = None
+    verdicts: ArmVerdicts | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "verdicts": self.verdicts and self.verdicts.to_json()}
 
 
-def strategy_figures(store: Store, evaluation: Evaluation) -> tuple[StrategyFigures, ...]:
+def strategy_figures(
+    store: Store, evaluation: Evaluation, verdicts: Mapping[str, ArmVerdicts] = NOT_VERIFIED
+) -> tuple[StrategyFigures, ...]:
     """All arms of an evaluation, each against the one that does not compress."""
     shared, none = evaluation.shared, evaluation.none
     figures = []
     for arm in evaluation.arms:
         own = per_task(arm, shared.tasks, shared.runs, evaluation.source)
-        plain = _plain_figures(store, evaluation, arm, own)
+        plain = replace(_plain_figures(store, evaluation, arm, own), verdicts=verdicts.get(arm.label))
         if none is None or arm is none:
             figures.append(plain)
             continue
         [against] = compare_many([(arm, none)], shared, keys=("acc", "steps"), source=evaluation.source)
-        other = per_task(none, shared.tasks, shared.runs, evaluation.source)
-        lost = [x - y for x, y in zip(other["acc"], own["acc"], strict=True)]
-        added = [x - y for x, y in zip(own["steps"], other["steps"], strict=True)]
-        hazard, burden = bootstrap_ratios([(lost, own["compactions"]), (added, own["compactions"])])
-        figures.append(
-            replace(plain, accuracy=against.of("acc"), steps=against.of("steps"), hazard=hazard, burden=burden)
-        )
+        figures.append(replace(plain, accuracy=against.of("acc"), steps=against.of("steps")))
     return tuple(figures)
 
 
@@ -136,7 +133,9 @@ class Strategies:
         return [first, _pair_table(self.arms, self.pairs), *_equal_table(self.equal)]
 
 
-def strategies_of(store: Store, evaluation: Evaluation) -> Strategies | None:
+def strategies_of(
+    store: Store, evaluation: Evaluation, verdicts: Mapping[str, ArmVerdicts] = NOT_VERIFIED
+) -> Strategies | None:
     """None where no task has been finished by every arm."""
     arms = evaluation.arms
     if not evaluation.shared.tasks:
@@ -144,7 +143,7 @@ def strategies_of(store: Store, evaluation: Evaluation) -> Strategies | None:
     pairs = [(one, other) for n, one in enumerate(arms) for other in arms[:n]]
     compared = compare_many(pairs, evaluation.shared, keys=("acc",), source=evaluation.source) if pairs else []
     labels = tuple(arm.label for arm in arms)
-    figures, equal = strategy_figures(store, evaluation), equal_context(evaluation)
+    figures, equal = strategy_figures(store, evaluation, verdicts), equal_context(evaluation)
     return Strategies(figures, tuple(compared), equal, labels, notes(evaluation))
 
 
@@ -164,6 +163,8 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
         "cost": "Cost",
         "hazard": "H",
         "burden": "B",
+        "harmful": "harmful",
+        "broken": "rules",
     }
     rows = tuple(
         (
@@ -177,8 +178,7 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
             None if each.before is None or each.after is None else f"{each.before:,.0f} → {each.after:,.0f}",
             *(_mean(each, key) for key in ("context", "peak", "tokens")),
             Number(each.cost.value / 1000),
-            estimate_cell(each.hazard, 3),
-            estimate_cell(each.burden, 2),
+            *_effect_cells(each.verdicts),
         )
         for each in figures
     )
@@ -186,10 +186,40 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
         STAR,
         "from → to: mean size of a context before and after a compaction. Context: thousand tokens that the agent reads"
         f" in a call. Cost: {PRICES}; what was the same in the call before counts as cached.",
-        "H and B: success lost and steps added against none, per compaction (the paper's identity).",
+        *_verdict_notes(figures),
         MORE,
     )
     return without_empty(Table("Strategies", columns(*titles, **titles), rows, lines))
+
+
+def _effect_cells(verdicts: ArmVerdicts | None) -> tuple[Cell, ...]:
+    if verdicts is None:
+        return None, None, None, None
+    effects, rules = verdicts.effects, verdicts.violations
+    harmful = f"{effects.retained:,} of {effects.examined:,}" if effects.examined else None
+    broken = estimate_cell(rules.added, 2, signed=True) if rules else None
+    return estimate_cell(effects.hazard, 3), estimate_cell(effects.burden, 2), harmful, broken
+
+
+def _verdict_notes(figures: Sequence[StrategyFigures]) -> list[str]:
+    known = [each.verdicts for each in figures if each.verdicts]
+    if not known:
+        return ["H and B of each strategy's compactions: add --verify; with --dry-run it says what that takes."]
+    draws = sorted({each.effects.draws for each in known if each.effects.draws})
+    lines = [
+        "H and B: success lost and steps added by a compaction, measured by continuing with and without it (`recompact"
+        f" verify`), on average over those of one run of each task, by {_range(draws)} of each arm; harmful: those that"
+        " the verification retained."
+    ]
+    if any(each.violations for each in known):
+        lines.append("rules: violations that a compaction adds to a continuation.")
+    return lines
+
+
+def _range(numbers: Sequence[int]) -> str:
+    if len(numbers) < 2:
+        return quantity(numbers[0] if numbers else 0, "draw")
+    return f"{numbers[0]} to {quantity(numbers[-1], 'draw')}"
 
 
 def _mean(figures: StrategyFigures, key: str) -> Cell:

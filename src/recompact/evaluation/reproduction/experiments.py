@@ -5,8 +5,7 @@ Each is one run file, so it can be stopped and resumes where it left off, and ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from recompact.engine.collection import collect
 from recompact.engine.config import Config
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
-from recompact.engine.study import Study
+from recompact.engine.study import Watch
 from recompact.errors import RecompactError
 from recompact.evaluation.arms import NONE, PROMPTED, PROMPTING, Arm
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
@@ -33,10 +32,6 @@ METHODS = ("acon-ut", "acon-utco", "pair")
 LOCKED = "acon-ut-locked"
 LINGUA = "llmlingua2"
 DRAWS = 9  # of each arm in the diagnostic analyses
-
-
-Watch = Callable[[Study, str], AbstractContextManager[Study]]
-"""How progress is shown: takes a study and what it does, and gives the study that reports meanwhile."""
 
 
 class UnusableAdaptation(RecompactError):

@@ -21,6 +21,7 @@ from recompact.engine.store.calls import pace_of
 from recompact.engine.store.runs import boundary_rows
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.evaluation.arm_verdicts import ArmVerification
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.reproduction.experiments import (
     DRAWS,
@@ -92,12 +93,21 @@ async def forecast_adaptation(config: Config, method: Method, run: Path) -> Fore
     return _forecast(works, habits, config)
 
 
-async def forecast_evaluation(config: Config, arms: Sequence[Arm], runs: int, run: Path) -> Forecast:
-    """`evaluate`; what an arm without compaction saves and spends is not told apart."""
+async def forecast_evaluation(
+    config: Config, arms: Sequence[Arm], runs: int, run: Path, verified: Sequence[ArmVerification] = ()
+) -> Forecast:
+    """`evaluate`; what an arm without compaction saves and spends is not told apart. The compactions of `verified` arms
+    are counted by each one's own habits."""
     habits = await habits_of(config, [run])
     tasks = await number_of_tasks(config, config.suite.split)
     done = _count_finished(run, "evaluate/")
-    return _forecast([_trajectories("evaluate", habits, len(arms) * tasks * runs, done)], habits, config)
+    works = [_trajectories("evaluate", habits, len(arms) * tasks * runs, done)]
+    for plan in verified:
+        own = await habits_of(plan.config, [plan.run])
+        collected = _count_finished(plan.run, "collect/")
+        works.append(_trajectories(f"collect {plan.arm.label}", own, tasks, collected))
+        works.append(replace(_verification(plan.config, plan.run, own, tasks), name=f"verify {plan.arm.label}"))
+    return _forecast(works, habits, config)
 
 
 async def forecast_gate(config: Config, pairs: int, run: Path, *, replay: bool) -> Forecast:
