@@ -18,7 +18,8 @@ from recompact.values.trajectory import Score
 @dataclass(frozen=True)
 class ViolationEffect:
     """Violations per continuation before and after the compactions that have draws in both arms, and how many more
-    there are after, with its interval by resampling trajectories."""
+    there are after, with its interval by resampling trajectories. Only draws count that all of them have: where
+    outcomes decide who is drawn again, the others would bias it."""
 
     boundaries: int
     pre: float
@@ -40,16 +41,19 @@ class ViolationEffect:
 
 def violations_added(store: Store) -> ViolationEffect | None:
     """None where the suite reports no violations, or no boundary has draws with them in both arms."""
-    draws: dict[BoundaryId, dict[str, list[int]]] = {}
+    draws: dict[BoundaryId, dict[str, dict[int, int]]] = {}
     for row in continuation_rows(store):
         if (violations := Score(*store.result(row.name)["score"]).violations) is None:
             if row.ending == "finished":
                 return None  # a suite reports them always or never
             continue
-        draws.setdefault(BoundaryId(row.unit, row.index), {}).setdefault(row.arm, []).append(len(violations))
-    both = {id: arms for id, arms in draws.items() if len(arms) == 2}
-    if not both:
+        draws.setdefault(BoundaryId(row.unit, row.index), {}).setdefault(row.arm, {})[row.draw] = len(violations)
+    complete = {id: arms for id, arms in draws.items() if len(arms) == 2}
+    numbers = [arm.keys() for arms in complete.values() for arm in arms.values()]
+    common = set(numbers[0]).intersection(*numbers) if numbers else set()
+    if not common:
         return None
+    both = {id: {name: [arm[n] for n in common] for name, arm in arms.items()} for id, arms in complete.items()}
     units = sorted({id.unit for id in both})
     added = [_sum_of(both, unit, "POST") - _sum_of(both, unit, "PRE") for unit in units]
     number = [float(sum(id.unit == unit for id in both)) for unit in units]

@@ -20,7 +20,9 @@ from recompact.simulation.model import SimulatedModel
 from recompact.simulation.notes import SPECS, argument_key
 from recompact.simulation.parameters import ABILITIES, Traits
 from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall, checks, find_reopened
-from recompact.suites.pocket import BY_NAME, Family, Owner, Plan, parse
+from recompact.simulation.rules import GOES_ON, NO_RULE
+from recompact.suites.pocket import BY_NAME, RECORD_ID, Family, Owner, Plan, parse
+from recompact.suites.pocket.owner import OWNER
 from recompact.suites.pocket.spec import PAGE_SIZE_MAX
 from recompact.values.chat import Message, ToolCall, assistant
 
@@ -162,6 +164,8 @@ def _follow(plan: Plan, mind: _Mind, thought: str) -> Message:
                 knowledge.thoughts.append(slip)
                 thought = f"{thought} {slip}".strip()
                 continue
+            if need.app == OWNER:
+                return assistant(f"{thought} {need.thought}".strip())
             if knowledge.last is not None and knowledge.last.changes and mind.slips(traits.repeat):
                 again = {"token": knowledge.tokens.get(knowledge.last.app, ""), **knowledge.last.given}
                 return _call("Once more, to be sure.", knowledge.last.app, knowledge.last.api, again, rng)
@@ -187,6 +191,9 @@ def _add_notes(thought: str, mind: _Mind) -> str:
 
 def _slip(need: Need, mind: _Mind) -> str:
     """A mistake of the agent's own, as the thought that it acts on from then on."""
+    if need.app == OWNER:
+        lost = not RECORD_ID.search(need.thought) and (mind.knowledge.summary or mind.knowledge.cut_off)
+        return NO_RULE if lost and mind.rng.random() < GOES_ON else ""
     full = f"{need.app}.{need.api}"
     page = need.arguments.get("page", 1)
     if page > 1 and mind.slips(mind.traits.stop_short):

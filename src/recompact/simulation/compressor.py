@@ -47,6 +47,7 @@ from recompact.simulation.notes import (
     write_signature,
 )
 from recompact.simulation.parameters import ABILITIES, Habits, Kind
+from recompact.simulation.rules import rule_items
 from recompact.suites.pocket import LOGINS, read_task_message
 from recompact.values.chat import Message, assistant
 
@@ -115,6 +116,7 @@ class _Source:
     before: Notes  # of the previous summary
     previous: str
     limit: int
+    said: str = ""  # where the owner's words stand, besides other things
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
     prompt = next((m for m in reversed(users) if m not in complaints), messages[-1])
     text = prompt.content
     own_messages = messages[: messages.index(prompt)]
-    events = events_in(block(text, "conversation") or text) or events_of(own_messages)
+    conversation = block(text, "conversation") or text
+    events = events_in(conversation) or events_of(own_messages)
+    said = "\n".join([conversation, *(m.content for m in own_messages if m.role == "user")])
     previous = _last_summary(own_messages) or block(text, "previous-summary")
     guidance = read_guidance(text)
     wanted = habits.room - habits.brevity * max(0, guidance.brevity - 1)
@@ -162,7 +166,7 @@ def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
         stated = re.search(r"limit is (\d+)", complaint.content)
         limit = min(limit, int(0.8 * int(stated[1]))) if stated else limit
     task = block(text, "task") or _task_in(block(text, "prefix")) or _task_of(own_messages)
-    return _Source(guidance, task, events, read_notes(previous), previous, limit)
+    return _Source(guidance, task, events, read_notes(previous), previous, limit, said)
 
 
 def _last_summary(messages: Sequence[Message]) -> str:
@@ -189,6 +193,7 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     items = [Item("goal", goal, 10)]
     if restricted and attention.elaborates("predicate"):
         items.append(Item("constraint", detail_of_conditions(source.task), 8, "predicate"))
+    items += rule_items(source.said, source.previous, source.guidance, habits, rng)
     lists = _results(source)
     items += _access(source, attention)
     items += _signatures(source, attention)

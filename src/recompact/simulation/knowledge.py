@@ -22,6 +22,7 @@ from recompact.simulation.notes import (
     write_signature,
 )
 from recompact.suites.pocket import Owner, read_task_message
+from recompact.suites.pocket.owner import decision, decisions_in, limit_in, rule
 from recompact.values.chat import Message
 
 
@@ -42,6 +43,8 @@ class Knowledge:
     thoughts: list[str] = field(default_factory=list)
     turns: int = 0
     last: Event | None = None
+    limit: int | None = None  # of the owner's rule, in cents
+    decisions: dict[str, bool] = field(default_factory=dict)  # of the owner, by request
 
     @property
     def cut_off(self) -> bool:
@@ -65,6 +68,12 @@ class Knowledge:
         self.signatures |= notes.signatures
         self.names |= notes.names
         self.reads |= notes.results
+        self.hear(notes.limit, notes.decisions)
+
+    def hear(self, limit: int | None, decisions: Mapping[str, bool]) -> None:
+        """Take over what the owner said."""
+        self.limit = self.limit if limit is None else limit
+        self.decisions |= decisions
 
     def learn(self, event: Event) -> None:
         self.last = event
@@ -115,6 +124,9 @@ def knowledge_of(messages: tuple[Message, ...]) -> tuple[Knowledge, Owner | None
     for thought in knowledge.thoughts:
         if NOTES in thought:
             knowledge.read(thought)
+    for message in since:
+        if message.role == "user":
+            knowledge.hear(limit_in(message.content), decisions_in(message.content))
     for event in events_of(since):
         knowledge.learn(event)
     return knowledge, owner, task
@@ -126,6 +138,8 @@ def write_notes(knowledge: Knowledge) -> str:
     lines += [f"- {write_signature(SPECS[name])}" for name in sorted(knowledge.signatures) if name in SPECS]
     done = dict.fromkeys([*knowledge.reported, *(key for key, times in knowledge.done.items() if times)])
     lines += [f"- [x] {write_call(name, json.loads(arguments))}" for name, arguments in done]
+    lines += [f"- {rule(knowledge.limit)}"] if knowledge.limit is not None else []
+    lines += [f"- The owner said: {decision(id, agreed)}" for id, agreed in knowledge.decisions.items()]
     results = []
     for (name, arguments), result in knowledge.reads.items():
         app, api = name.split(".")

@@ -16,6 +16,7 @@ from typing import Any
 
 from recompact.compressors.masking import is_mask
 from recompact.suites.pocket import APPS, CATALOGUE, TOKEN, Spec
+from recompact.suites.pocket.owner import decisions_in, limit_in
 from recompact.suites.pocket.spec import PAGE_SIZE
 from recompact.suites.pocket.suite import named_apis
 from recompact.values.chat import Message
@@ -216,7 +217,8 @@ def write_signature(spec: Spec) -> str:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a text tells of tokens, passwords, signatures, API names and results; `lines` are for anything else."""
+    """What a text tells of tokens, passwords, signatures, API names, results and the owner's words; `lines` are for
+    anything else."""
 
     tokens: Mapping[str, str]
     passwords: Mapping[str, str]
@@ -224,6 +226,8 @@ class Notes:
     names: frozenset[str]
     results: Mapping[tuple[str, str], Any]  # (full name, arguments) -> result
     lines: tuple[str, ...]
+    limit: int | None = None  # of the owner's rule, in cents
+    decisions: Mapping[str, bool] = field(default_factory=dict)  # of the owner, by request
 
     @property
     def done(self) -> list[tuple[str, str]]:
@@ -263,7 +267,8 @@ def read_notes(text: str) -> Notes:
             passwords |= {app: word for app, word in _PASSWORD.findall(line) if word != "password"}
     named = list(named_apis(text))
     names, signatures = frozenset(name for name, _ in named), frozenset(name for name, whole in named if whole)
-    return Notes(tokens, passwords, signatures, names, dict(_results(text)), tuple(text.splitlines()))
+    results, lines = dict(_results(text)), tuple(text.splitlines())
+    return Notes(tokens, passwords, signatures, names, results, lines, limit_in(text), decisions_in(text))
 
 
 _HEAD = re.compile(

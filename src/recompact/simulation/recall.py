@@ -18,7 +18,9 @@ from recompact.simulation.guidance import Order, orders_in
 from recompact.simulation.knowledge import Knowledge
 from recompact.simulation.notes import SPECS, argument_key
 from recompact.simulation.parameters import Traits
-from recompact.suites.pocket import LOGINS, Owner
+from recompact.simulation.rules import NO_RULE
+from recompact.suites.pocket import LOGINS, RECORD_ID, Owner
+from recompact.suites.pocket.owner import OWNER, decision, rule
 
 ENDS_HERE = "I take the list {name} for complete after page {page}."
 TAKEN_DONE = "I take {call} for done."
@@ -45,6 +47,8 @@ class Recall:
     used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        if app == OWNER:
+            return self._answer(arguments["question"])
         full = f"{app}.{name}"
         key = (full, argument_key(arguments))
         spec = SPECS[full]
@@ -59,6 +63,17 @@ class Recall:
         self._prepare(app, name, spec.needs_token)
         given = {"token": self.knowledge.tokens[app], **arguments} if spec.needs_token else arguments
         raise Need(app, name, given, _thought(full, arguments))
+
+    def _answer(self, question: str) -> str:
+        """What the owner says, as far as the context shows it."""
+        knowledge, asked = self.knowledge, RECORD_ID.findall(question)
+        if asked and asked[0] in knowledge.decisions:
+            return decision(asked[0], knowledge.decisions[asked[0]])
+        if not asked and knowledge.limit is not None:
+            return rule(knowledge.limit)
+        if not asked and any(NO_RULE in thought for thought in knowledge.thoughts):
+            return ""
+        raise Need(OWNER, "ask", {"question": question}, question)
 
     def _is_done(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> bool:
         if self.knowledge.done[key] >= self.used[key]:

@@ -7,11 +7,11 @@ import json
 import pytest
 from pocket_playing import SUITE, TASKS, of_family
 
-from recompact.suites.pocket import CATALOGUE, FAMILIES, Family, parse, play, read_task_message
+from recompact.suites.pocket import CATALOGUE, FAMILIES, RULED, Family, parse, play, read_task_message
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Action
 
-every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+every_family = pytest.mark.parametrize("family", [*FAMILIES, *RULED], ids=lambda family: family.name)
 CHANGING = {spec.full_name for spec in CATALOGUE if spec.changes}
 CALLS = {"easy": (4, 8), "medium": (12, 36), "hard": (18, 36)}
 TOKENS = {"easy": (600, 2000), "medium": (2300, 6000), "hard": (3300, 10000)}

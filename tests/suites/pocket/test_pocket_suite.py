@@ -10,7 +10,7 @@ from pocket_playing import SUITE, TASKS
 
 from recompact.environments.protocol import Suite
 from recompact.suites.pocket import FAMILIES, TOOLS, PocketSuite
-from recompact.suites.pocket.suite import EASIEST, NEXT_TASK
+from recompact.suites.pocket.suite import NEXT_TASK, families_of
 from recompact.values.tokens import counter
 
 
@@ -18,9 +18,9 @@ def test_splits_are_fixed() -> None:
     suite: Suite = SUITE
     assert suite.name == "pocket"
     sizes = {split: len(suite.tasks(split)) for split in suite.splits()}
-    assert sizes == {"train": 90, "dev": 30, "test": 168, "fresh": 60}
+    assert sizes == {"train": 90, "dev": 30, "test": 168, "fresh": 60, "rules": 60}
     assert suite.tasks("train")[17].id == "pocket-train-017"
-    assert len({task.id for task in TASKS}) == len({task.data["message"] for task in TASKS}) == 348
+    assert len({task.id for task in TASKS}) == len({task.data["message"] for task in TASKS}) == 408
     with pytest.raises(ValueError, match="unknown split"):
         suite.tasks("validation")
 
@@ -31,7 +31,7 @@ def test_families_take_turns() -> None:
     for split in SUITE.splits():
         counts = Counter(task.groups["family"] for task in SUITE.tasks(split))
         assert max(counts.values()) - min(counts.values()) <= 1
-        assert set(counts) == {family.name for family in (EASIEST if split == "fresh" else FAMILIES)}
+        assert set(counts) == {family.name for family in families_of(split)}
 
 
 def test_groups_and_data_are_plain() -> None:

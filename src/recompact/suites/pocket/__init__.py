@@ -7,7 +7,7 @@ its own, and a snapshot is a handful of bytes. `PocketSuite` hands out the tasks
 from recompact.suites.pocket.apps import APPS, CATALOGUE
 from recompact.suites.pocket.apps.account import LOGINS
 from recompact.suites.pocket.environment import PocketEnvironment
-from recompact.suites.pocket.families import BY_NAME, FAMILIES, parse
+from recompact.suites.pocket.families import BY_NAME, FAMILIES, RULED, parse
 from recompact.suites.pocket.families.family import Family
 from recompact.suites.pocket.plans import (
     Api,
@@ -31,6 +31,7 @@ __all__ = [
     "FAMILIES",
     "LOGINS",
     "RECORD_ID",
+    "RULED",
     "SYSTEM",
     "TOKEN",
     "TOOLS",

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from recompact.environments.protocol import Observation, Opening
+from recompact.suites.pocket import owner
 from recompact.suites.pocket.database import Contents, as_tables, connect, contents, create
 from recompact.suites.pocket.families import BY_NAME
 from recompact.suites.pocket.grader import Expected, problems
@@ -66,15 +67,18 @@ class PocketEnvironment:
 
     def __init__(self, seed: str, family: str, prefix: tuple[Message, ...]) -> None:
         self._seed, self._family, self._prefix = seed, family, prefix
+        self._speaks = BY_NAME[family].speaks
         self._db = connect(pristine(seed, family))
 
     def start(self) -> Opening:
         self.restore(pristine(self._seed, self._family))
-        return Opening(self._prefix, TOOLS)
+        return Opening(self._prefix, TOOLS, text_actions=self._speaks, judged_at_limit=self._speaks)
 
     def step(self, action: Action) -> Observation:
         if _answer(self._db) is not None:
             return _error("the task is finished already", done=True)
+        if self._speaks and not action.name:
+            return Observation(owner.answer(self._db, action.text or ""))
         try:
             if action.name == "finish":
                 _finish(self._db, action.arguments)
@@ -86,7 +90,8 @@ class PocketEnvironment:
     def score(self) -> Score:
         before, expected = goal(self._seed, self._family)
         mistakes = problems(expected, before, contents(self._db), _answer(self._db))
-        return Score.of(not mistakes, problems=mistakes)
+        broken = {"violations": owner.violations(self._db, before)} if self._speaks else {}
+        return Score.of(not mistakes, problems=mistakes, **broken)
 
     def snapshot(self) -> bytes:
         return self._db.serialize()

@@ -31,6 +31,8 @@ class Api(Protocol):
 
 
 Plan = Callable[[Api, Parameters], str | None]
+OWNER = "owner"
+"""What plans call as an app to speak to the owner: `ask` with a question, answered in plain text."""
 
 
 def pages(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
@@ -184,6 +186,8 @@ class DirectApi:
     _looked_up: set[str] = field(default_factory=set)
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        if app == OWNER:
+            return self.act(Action("", text=arguments["question"])).text
         if SPECS[f"{app}.{name}"].needs_token:
             arguments = {"token": self._token(app), **arguments}
         if self.thorough and app not in ("documentation", "account"):

@@ -1,4 +1,4 @@
-"""The suite: tasks in four splits, dealt out to the families in turn, the environments to do them in, and what an
+"""The suite: tasks in five splits, dealt out to the families in turn, the environments to do them in, and what an
 action is for.
 
 With `example` the prefix carries one worked episode of another world as chat turns, which small models need.
@@ -14,7 +14,9 @@ from functools import cache
 from recompact.environments.protocol import Behaviour, Literals, Task
 from recompact.suites.pocket.apps import APPS, ENTRIES
 from recompact.suites.pocket.environment import PocketEnvironment, compose
-from recompact.suites.pocket.families import BY_NAME, FAMILIES
+from recompact.suites.pocket.families import BY_NAME, FAMILIES, RULED
+from recompact.suites.pocket.families.family import Family
+from recompact.suites.pocket.owner import SPEAKING
 from recompact.suites.pocket.plans import play
 from recompact.suites.pocket.prompt import RECORD_ID, SYSTEM, TOKEN, task_message
 from recompact.values.chat import Message, ToolCall, assistant, system, user
@@ -63,7 +65,7 @@ def named_apis(text: str) -> Iterator[tuple[str, bool]]:
             yield name, all(re.search(rf"\b{p}\b", inside) for p in required)
 
 
-SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168, "fresh": 60}
+SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168, "fresh": 60, "rules": 60}
 EASIEST = tuple(BY_NAME[name] for name in ("contact_detail", "event_time", "bill_total"))
 """The families of the split `fresh`: those that a small real model can do at all."""
 _EXAMPLE_SEED = "pocket-example"
@@ -104,7 +106,8 @@ class PocketSuite:
     def prefix(self, task: Task) -> tuple[Message, ...]:
         """The fixed messages of a task."""
         example = _worked_example(_example_family(task.data["family"])) if self._example else ()
-        return (system(SYSTEM), *example, user(task.data["message"]))
+        speaking = SPEAKING if BY_NAME[task.data["family"]].speaks else ""
+        return (system(SYSTEM + speaking), *example, user(task.data["message"]))
 
 
 @cache
@@ -114,8 +117,13 @@ def _tasks(split: str) -> tuple[Task, ...]:
     return tuple(_task(split, index) for index in range(SPLITS[split]))
 
 
+def families_of(split: str) -> tuple[Family, ...]:
+    """The families that the tasks of a split are dealt out to."""
+    return EASIEST if split == "fresh" else RULED if split == "rules" else FAMILIES
+
+
 def _task(split: str, index: int) -> Task:
-    families = EASIEST if split == "fresh" else FAMILIES
+    families = families_of(split)
     family = families[index % len(families)]
     seed = f"pocket-{split}-{index:03d}"
     composed = compose(seed, family.name)

@@ -53,6 +53,7 @@ class Draft:
     events: list[Fields] = field(default_factory=list)
     messages: list[Fields] = field(default_factory=list)
     files: list[Fields] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)  # of the task's own
 
     def related(self, *relationships: str) -> list[Person]:
         return [p for p in self.people if p.relationship in relationships]
@@ -223,7 +224,7 @@ def pristine_rows(world: Draft) -> dict[str, list[tuple[Any, ...]]]:
     rng = Random(f"pocket/ids/{world.seed}")
     owner = {"name": world.owner.name, "email": world.owner.email, "phone": world.owner.phone}
     passwords = {f"password {app}": text for app, text in world.passwords.items()}
-    settings = owner | passwords | {"seed": world.seed, "today": TODAY, "opening balance": "500000"}
+    settings = owner | passwords | {"seed": world.seed, "today": TODAY, "opening balance": "500000"} | world.settings
     contacts = [
         {
             "name": p.name,

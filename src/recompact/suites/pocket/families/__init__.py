@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.suites.pocket.families import one_app, three_apps, two_apps
+from recompact.suites.pocket.families import one_app, ruled, three_apps, two_apps
 from recompact.suites.pocket.families.family import Family
 
 FAMILIES: tuple[Family, ...] = (
@@ -24,12 +24,15 @@ FAMILIES: tuple[Family, ...] = (
 )
 """In the order in which tasks are dealt out: the three difficulties take turns."""
 
-BY_NAME = {family.name: family for family in FAMILIES}
+RULED: tuple[Family, ...] = (ruled.APPROVE_WITH_RULE,)
+"""Families with a standing rule, which have a split of their own."""
+
+BY_NAME = {family.name: family for family in (*FAMILIES, *RULED)}
 
 
 def parse(instruction: str) -> tuple[Family, dict[str, str]] | None:
     """The family and the parameters of a request; None where no family could have written it."""
-    for family in FAMILIES:
+    for family in BY_NAME.values():
         parameters = family.parse(instruction)
         if parameters is not None:
             return family, parameters

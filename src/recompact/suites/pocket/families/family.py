@@ -54,6 +54,7 @@ class Family:
     wrong: Mapping[str, Plan]
     tempting: str = ""  # the wrong way that takes an aggregate, or a wider set, for the restricted one
     gather: Callable[[Api, Parameters], object] | None = None  # reads that may just as well come first
+    speaks: bool = False  # the owner can be spoken to, and has a standing rule
 
     def route(self, plan: Plan, other_order: bool = False, page_size: int = PAGE_SIZE_MAX) -> Plan:
         """The plan in another order, or with other pages: as good a way to the same end."""

@@ -86,7 +86,7 @@ RELATION_INCOME = Family(
 # --- requests from two relationships: everybody asks, only some are to be paid
 
 
-def _make_requests(rng: Random, world: Draft) -> Parameters:
+def make_requests(rng: Random, world: Draft) -> Parameters:
     relation, other = rng.sample(_LARGE, 2)
     inside, outside = world.related(relation, other), (*world.others(relation, other), *world.strangers)
     chosen = [rng.choice(world.related(relation)), rng.choice(world.related(other))]
@@ -123,7 +123,7 @@ def _expect_requests(tables: Tables, p: Parameters) -> Expected:
 APPROVE_RELATED = Family(
     "approve_related",
     ("payments", "contacts"),
-    _make_requests,
+    make_requests,
     _solve_requests,
     _expect_requests,
     {
