@@ -236,7 +236,7 @@ def test_prompting_is_what_others_are_measured_against() -> None:
     assert (equal.against, equal.differences["fifo"].value) == ("prompting/history", 0.5)
 
 
-def test_each_pair_is_compared_once_and_losses_are_per_compaction() -> None:
+def test_each_pair_is_compared_once_and_each_arm_with_the_one_that_does_not_compress() -> None:
     none = replace(at_context("none", 1, 1_000, ALL), settings={"kind": "none", "key": "none"})
     none = replace(none, rows=tuple(replace(row, compactions=0) for row in none.rows))
     fifo = at_context("fifo", 1, 1_000, HALF)
@@ -245,11 +245,10 @@ def test_each_pair_is_compared_once_and_losses_are_per_compaction() -> None:
     side = strategies_of(records_of(shown, ONCE), shown)
     assert side is not None
     first, second = side.figures
-    assert (first.hazard, first.accuracy) == (None, None)
-    assert second.hazard is not None
-    assert second.burden is not None
-    assert (second.hazard.value, second.burden.value) == (0.25, 1.5)
+    assert (first.verdicts, first.accuracy, first.steps) == (None, None, None)
     assert second.accuracy is not None
+    assert second.steps is not None
+    assert second.steps.delta == 3
     assert (second.accuracy.delta, second.before, second.after) == (-0.5, 30, 30)
     assert [(pair.first, pair.second) for pair in side.pairs] == [("fifo", "none")]
     table, pairs, *_ = side.tables(8)

@@ -22,7 +22,7 @@ from recompact.simulation.parameters import ABILITIES, Traits
 from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall, checks, find_reopened
 from recompact.simulation.rules import GOES_ON, NO_RULE
 from recompact.suites.pocket import BY_NAME, RECORD_ID, Family, Owner, Plan, parse
-from recompact.suites.pocket.owner import OWNER
+from recompact.suites.pocket.plans import OWNER
 from recompact.suites.pocket.spec import PAGE_SIZE_MAX
 from recompact.values.chat import Message, ToolCall, assistant
 

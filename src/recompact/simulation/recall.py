@@ -20,7 +20,8 @@ from recompact.simulation.notes import SPECS, argument_key
 from recompact.simulation.parameters import Traits
 from recompact.simulation.rules import NO_RULE
 from recompact.suites.pocket import LOGINS, RECORD_ID, Owner
-from recompact.suites.pocket.owner import OWNER, decision, rule
+from recompact.suites.pocket.owner import decision, rule
+from recompact.suites.pocket.plans import OWNER
 
 ENDS_HERE = "I take the list {name} for complete after page {page}."
 TAKEN_DONE = "I take {call} for done."
