@@ -12,6 +12,7 @@ import subprocess
 import sys
 import unittest
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 _REMINDERS = (("<system-reminder>", "</system-reminder>"), ("<system_reminder>", "</system_reminder>"))
@@ -23,22 +24,6 @@ _WRAPPER = re.compile(
     re.IGNORECASE,
 )
 _PYTHON = (builtins, str, bytes, dict, set, list, Path, os, os.path, sys, re, json, subprocess, logging, datetime)
-# Of JavaScript with Node and the browser, of PowerShell, and of Go: names that are written without being known.
-_OTHER_LANGUAGES = """
-    addEventListener appendChild charAt charCodeAt className clearInterval clearTimeout createElement
-    createReadStream createServer dataTransfer decodeURIComponent encodeURIComponent endsWith execFileSync execSync
-    existsSync fileURLToPath findIndex flatMap forEach fromEntries getAttribute getElementById getOwnPropertyNames
-    hasOwn hasOwnProperty includes indexOf innerHTML innerText isArray isDirectory isFile isInteger isNaN
-    lastIndexOf localStorage mkdirSync mkdtempSync nextTick padEnd padStart parseFloat parseInt preventDefault
-    querySelector querySelectorAll readFile readFileSync readdirSync removeEventListener replaceAll rmSync
-    setAttribute setInterval setTimeout spawnSync startsWith statSync stopPropagation stringify textContent toEqual
-    toFixed toHaveBeenCalled toISOString toLowerCase toString toUpperCase unlinkSync writeFile writeFileSync
-    BaseName BaseURI CreationTime DirectoryName ErrorAction ErrorActionPreference FullName GetEnumerator
-    IsNullOrEmpty LastAccessTime LastWriteTime LineNumber MatchInfo NoNewline NoTypeInformation PSItem PSObject
-    PSPath PSScriptRoot ProcessName ReadAllText SilentlyContinue SimpleMatch SubString WriteAllText ConvertFromJson
-    ConvertToJson Errorf Fatalf HasPrefix HasSuffix NewReader Printf Println ReadAll ReadFile Sprintf TrimSpace
-    WriteFile
-"""
 
 
 @cache
@@ -49,7 +34,9 @@ def built_in_names() -> frozenset[str]:
     True
     """
     python = {name for owner in (*_PYTHON, unittest.TestCase) for name in dir(owner)}
-    return frozenset(python | set(_OTHER_LANGUAGES.split()))
+    # Of JavaScript with Node and the browser, of PowerShell, and of Go: names that are written without being known.
+    others = (files("recompact.audit") / "built_in_names.txt").read_text(encoding="utf-8")
+    return frozenset(python | set(others.split()))
 
 
 def without_reminders(text: str) -> str:

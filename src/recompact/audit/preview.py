@@ -6,7 +6,7 @@ Everything follows from rules, so no model is needed. With a summary at hand, th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recompact.compressors.prompted import Prompted
@@ -80,8 +80,8 @@ class Preview:
             "kept": self.bare.size,
             "turns": len(self.pre.turns),
             "dropped_turns": len(self.dropped),
-            "values": [vars_of(value) | {"likely": value.likely} for value in self.values],
-            "files": [vars_of(file) for file in self.files],
+            "values": [asdict(value) | {"likely": value.likely} for value in self.values],
+            "files": [asdict(file) for file in self.files],
             "rules": list(self.rules),
             "open_steps": list(self.steps),
             "reading_phase": self.reading,
@@ -120,10 +120,6 @@ class Trial:
             "losses": self.losses.to_json(),
             "receipt": self.receipt.to_json(),
         }
-
-
-def vars_of(value: StakedValue | StakedFile) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def preview(pre: Context, tail: Tail, count: TokenCounter) -> Preview:

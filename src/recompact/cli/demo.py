@@ -26,6 +26,7 @@ from recompact.adaptation.result import write_result
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.legend import headline
 from recompact.attribution.statement import Statement, statement_of
+from recompact.cli.benchmark_configs import config_text
 from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
 from recompact.cli.progress import watch
 from recompact.cli.report import write_report
@@ -66,10 +67,11 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows the existing results.
     """
     file = directory / "demo.toml"  # where later commands (verify, replay, show) find what the runs were made with
-    config = parse_config(_config(train), file)
+    text = config_text("demo.txt").format(limit=train, world=WORLD, budget=BUDGET)
+    config = parse_config(text, file)
     result = directory / "adapted"
     path = run_path("adapt", directory)
-    add_files(directory, "demo", {file.name: _config(train).encode()}, "--dir")
+    add_files(directory, "demo", {file.name: text.encode()}, "--dir")
     with ending_early(path, this_command()):
         with _playing_ahead(config, directory, test, runs), open_run(path) as store:
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
@@ -93,29 +95,6 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     click.echo(f"Browse the runs:                      {command_line('view', directory)}")
     click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
-
-
-def _config(train: int) -> str:
-    models = "".join(
-        f'[models.{role}]\nuse = "sim-{role}"\noptions = {{ world = {WORLD} }}\n\n'
-        for role in ("agent", "compressor", "optimizer")
-    )
-    return f"""\
-[suite]
-use = "pocket"
-limit = {train}
-
-{models}\
-[agent]
-model = "agent"
-
-[compressor]
-model = "compressor"
-budget = {BUDGET}
-
-[optimizer]
-model = "optimizer"
-"""
 
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:

@@ -7,6 +7,7 @@ replaced.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,8 +19,6 @@ from recompact.errors import InputError
 from recompact.values.outputs import replaced_directory, write_file
 from recompact.values.template import Section, Template, fill, parse_sections, placeholders, without_blocks
 
-_SPECIAL = re.compile(r'[\\"]|[^\x20-\x7e]')
-_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MOST_LINES = 2000  # more lines are one literal: nobody reads them, and parsers are slow at joining so many
 
 
@@ -49,7 +48,7 @@ def toml_text(text: str) -> str:
     """A basic TOML string, over several lines if the text has several."""
     if "\n" not in text:
         return _quote(text, pairs=False)
-    return '"""\n' + "\n".join(_escape(line, pairs=False) for line in text.split("\n")) + '"""'
+    return '"""\n' + "\n".join(_quote(line, pairs=False)[1:-1] for line in text.split("\n")) + '"""'
 
 
 def format_text(text: str) -> str:
@@ -77,27 +76,16 @@ def _python_lines(text: str) -> list[str]:
 
 
 def _quote(text: str, *, pairs: bool) -> str:
-    return f'"{_escape(text, pairs=pairs)}"'
+    """A string of JSON, which Python, JavaScript and TOML read as well, with nothing in it that hides or reorders text.
+    With `pairs`, what is beyond 16 bits is escaped as two surrogates, as JSON requires; else by its number."""
 
-
-def _escape(text: str, *, pairs: bool) -> str:
-    """With `pairs`, what is beyond 16 bits is escaped as two surrogates, as JSON requires; else by its number."""
-
-    def escape(match: re.Match[str]) -> str:
-        character = match[0]
-        if character in _SHORT:
-            return _SHORT[character]
+    def escape(character: str) -> str:
         if character.isprintable():
             return character
-        code = ord(character)
-        if code <= 0xFFFF:
-            return f"\\u{code:04x}"
-        if not pairs:
-            return f"\\U{code:08x}"
-        high, low = divmod(code - 0x10000, 0x400)
-        return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+        beyond = ord(character) > 0xFFFF and not pairs
+        return f"\\U{ord(character):08x}" if beyond else json.dumps(character)[1:-1]
 
-    return _SPECIAL.sub(escape, text)
+    return "".join(map(escape, json.dumps(text, ensure_ascii=False)))
 
 
 Conversation = Literal["above", "below"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.harnesses.transcripts.files import Record
-from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, number, text
+from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, items, mapping, number, text
 from recompact.values.session import (
     Call,
     CompactionEvent,
@@ -27,6 +27,7 @@ from recompact.values.session import (
 )
 
 _ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
+_HERMES = frozenset(["platform", "model_config", "session_start", "message_count"])  # keys of its header
 SUMMARIES = (
     "[CONTEXT COMPACTION",
     "[CONTEXT SUMMARY",
@@ -57,13 +58,15 @@ def _is_message(value: Any) -> bool:
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
     first = True
     for line, value in records:
-        together = isinstance(value, list) or "messages" in mapping(value)
-        if together and not first:
-            yield NewSession()
-        first = False
+        header = mapping(value)
+        together = isinstance(value, list) or "messages" in header
         if together:
-            record = mapping(value)
-            yield Info(text(record.get("session_id")) or text(record.get("id")), model=text(record.get("model")))
+            if not first:
+                yield NewSession()
+            project = text(mapping(header.get("model_config")).get("cwd"))  # Hermes has one
+            name = text(header.get("session_id")) or text(header.get("id"))
+            yield Info(name, project=project, model=text(header.get("model")))
+        first = False
         for place, message in enumerate(list_messages(value), 1):
             if _is_message(message):
                 yield from message_events(message, place if together else line, tally)
@@ -104,4 +107,14 @@ def _compaction(message: Mapping[str, Any], words: str, key: str, place: int) ->
     )
 
 
+def recognises_hermes(sample: list[Any], path: Path) -> bool:
+    """Hermes exports its sessions in this form, with a header or summaries of its own."""
+    first = mapping(sample[0]) if sample else {}
+    if isinstance(first.get("messages"), list):
+        return "session_id" in first and bool(_HERMES & set(first))
+    messages = [mapping(message) for value in sample[:8] for message in list_messages(value)[:8]]
+    return any(content_text(message.get("content")).startswith(SUMMARIES[0]) for message in messages)
+
+
 READER = Reader("openai-messages", recognises, read)
+HERMES = Reader("hermes", recognises_hermes, read, (Place("sessions", "HERMES_HOME", "~/.hermes"),))

@@ -17,7 +17,6 @@ from recompact.harnesses.transcripts import (
     copilot,
     gemini,
     harbor,
-    hermes,
     inspect,
     openai_messages,
     opencode,
@@ -42,7 +41,7 @@ READERS: tuple[Reader, ...] = (
     atif.READER,
     inspect.READER,
     otlp.READER,
-    hermes.READER,
+    openai_messages.HERMES,
     openai_messages.READER,
 )
 

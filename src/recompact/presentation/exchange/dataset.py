@@ -16,6 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from recompact.engine.store.adaptations import read_adaptations, recorded_templates
 from recompact.engine.store.records import CONTINUE
 from recompact.engine.store.runs import overview
@@ -176,33 +178,13 @@ def _whole(value: Any) -> Any:
 
 
 def _card(store: Store, counts: Mapping[str, int], licence: str) -> str:
-    seen, metadata = overview(store), store.metadata
-    models = ", ".join(seen.models) or "none"
-    simulated = (
-        "\n**All models of this run are simulated.** It says nothing about real ones.\n" if seen.simulated else ""
+    environment = Environment(loader=PackageLoader("recompact.presentation.exchange", "."), undefined=StrictUndefined)
+    return environment.get_template("card.md.jinja").render(
+        run=store.path.stem,
+        suite=store.metadata.suite,
+        seen=overview(store),
+        tables=TABLES,
+        counts=counts,
+        licence=licence,
+        version=__version__,
     )
-    configs = "".join(f"  - config_name: {name}\n    data_files: {name}.parquet\n" for name in TABLES)
-    tables = "\n".join(
-        f"## {name}: {counts[name]:,} rows\n\n| column | what it holds |\n|---|---|\n"
-        + "".join(f"| `{column}` | {text} |\n" for column, (_, text) in columns.items())
-        for name, columns in TABLES.items()
-    )
-    return f"""---
-license: {json.dumps(licence)}
-tags: [agents, context-compaction, counterfactual]
-configs:
-{configs}---
-# Compactions with counterfactual outcomes: {metadata.suite or "a run"}
-
-Compactions of an LLM agent's context. At each, the environment was restored and the same agent continued to the end,
-with compaction off: from the context before (PRE) and from the one after (POST). H is the success that the compaction
-cost, B the steps that it added.
-{simulated}
-- Suite: {metadata.suite or "?"}; trajectories: {seen.trajectories:,}; compressor: {seen.compressor}
-- Models: {models}
-- Written by Recompact {__version__} from the run `{store.path.stem}`
-- What looked like a key, a token or a password was replaced by `[masked]`. Ordinary text stands as it was recorded:
-  look for personal data before you give this away.
-- Licence of this dataset: {licence}. Tasks and texts of the suite, and what models wrote, may have terms of their own.
-
-{tables}"""
