@@ -30,15 +30,15 @@ from recompact.adaptation.cause_kinds import form_kinds
 from recompact.adaptation.missing_facts import kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.attribution.bisection.bisect import suspects_in
+from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.bisection.pieces import (
     Intervention,
-    Piece,
     added_lines,
     context_with,
     dropped_pieces,
     statements_in,
 )
-from recompact.attribution.bisection.search import NOTHING, Result, Search, search
+from recompact.attribution.bisection.search import NOTHING, Search, search
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import literals
 from recompact.attribution.judgement import read_verdicts
@@ -82,12 +82,11 @@ class Place:
     task: Task
     boundary: Boundary
     given: Search
-    others: tuple[Piece, ...]
 
     def play(self, intervention: Intervention, number: int, purpose: str) -> Outcome:
         """One continuation, with chances of its own."""
-        unit = f"{purpose}/{self.given.name}/{intervention.key}/{number}"
-        context = context_with(self.boundary, (*self.given.pieces, *self.others), intervention, COUNT)
+        unit = f"{purpose}/{self.given.boundary}/{intervention.key}/{number}"
+        context = context_with(self.boundary, self.given.every, intervention, COUNT)
         trajectory = asyncio.run(
             continue_from(
                 self.task,
@@ -102,9 +101,9 @@ class Place:
         )
         return Outcome(trajectory.score.value, trajectory.steps)
 
-    def search(self, flipped: float = 0.0) -> Result:
+    def search(self, flipped: float = 0.0) -> Cause:
         """The search, with a share of outcomes turned round."""
-        chance, conversation, number = Random(f"flip/{self.given.name}"), search(self.given), 0
+        chance, conversation, number = Random(f"flip/{self.given.boundary}"), search(self.given), 0
         try:
             asked = next(conversation)
             while True:
@@ -113,7 +112,7 @@ class Place:
                     outcome = replace(outcome, value=1 - outcome.value)
                 asked = conversation.send(outcome)
         except StopIteration as ended:
-            result: Result = ended.value
+            result: Cause = ended.value
             return result
 
     def level(self, intervention: Intervention, draws: int) -> float:
@@ -128,9 +127,8 @@ def place_of(store: Store, world: int, verdict: Verdict, tasks: dict[str, Task])
     pieces, lines = dropped_pieces(boundary, COUNT), added_lines(boundary, COUNT)
     said = statements_in(boundary, lines, task.text, COUNT)
     suspects = suspects_in(store, verdict.id, boundary, pieces)
-    given = Search(str(verdict.id), pieces, lines, verdict.outcomes, statements=said, suspects=suspects)
-    others = tuple({piece.name: piece for piece in (*lines, *said)}.values())
-    return Place(world, task, boundary, given, others)
+    given = Search(verdict.id, pieces, lines, verdict.outcomes, statements=said, suspects=suspects)
+    return Place(world, task, boundary, given)
 
 
 def suspicions(plan: Plan, path: Path) -> dict[BoundaryId, tuple[str, ...]]:
@@ -199,7 +197,7 @@ def _judge(place: Place, suspected: Sequence[str], draws: int) -> Finding:
     kinds = {kind for piece in causes for kind in form_kinds(piece, literals(piece.text))}
     results = [place.search(), place.search(FLIPPED)]
     closes = [
-        result.ending == "found" and place.level(Intervention.of(sorted(result.pieces)), draws) >= enough
+        result.ending == "found" and place.level(Intervention.of(p.name for p in result.pieces), draws) >= enough
         for result in results
     ]
     wrong = results[0].ending == "found" and not closes[0]

@@ -6,11 +6,11 @@ from recompact.adaptation.causes import SOFTENED, UNTESTED, KindOfCause, prior_c
 from recompact.adaptation.facts import SPARING
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.placement import without_absolutes
-from recompact.attribution.bisection.cause import Cause, Draws
-from recompact.values.outcome import BoundaryId
+from recompact.attribution.bisection.cause import Cause, Trial
+from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.template import default_template
 
-CAUSE = Cause(BoundaryId("collect/a", 1), "found", "success", 9, (), 5, 100, closing=Draws((1.0,), (3,)))
+CAUSE = Cause(BoundaryId("collect/a", 1), "found", "success", 9, (), 5, 100, closing=Trial((Outcome(1.0, 3),)))
 
 
 def test_only_the_absolute_goes_and_the_rules_of_the_template_hold() -> None:

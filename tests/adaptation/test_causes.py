@@ -11,10 +11,11 @@ from recompact.adaptation.cause_kinds import Trials, check_clause, kinds_of
 from recompact.adaptation.causes import KindOfCause, Settings, candidates_from, weigh_kinds
 from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.missing_facts import KINDS, Kind
-from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
+from recompact.attribution.bisection.cause import Cause, Trial
+from recompact.attribution.bisection.pieces import Piece
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.template import default_template
 from recompact.values.trajectory import Boundary, Score, Trajectory
 
@@ -22,12 +23,12 @@ PREFIX = (system("Be brief."), user("The task."))
 AT = Boundary(1, 3, Context(PREFIX), Context(PREFIX, Summary("## Goal\nPay Ann.", 5)), None, ())
 
 
-def piece(kind: str, text: str, number: int = 1) -> CausePiece:
-    return CausePiece(kind, number, text, 10)  # type: ignore[arg-type]
+def piece(kind: str, text: str, number: int = 1) -> Piece:
+    return Piece(kind, number, text, 10)  # type: ignore[arg-type]
 
 
-def cause(*pieces: CausePiece, loss: str = "success", task: str = "a", **more: Any) -> Cause:
-    ends = {"closing": Draws((1.0, 1.0), (3, 3)), "post": Draws((0.0, 0.0), (9, 9))}
+def cause(*pieces: Piece, loss: str = "success", task: str = "a", **more: Any) -> Cause:
+    ends = {"closing": Trial((Outcome(1.0, 3),) * 2), "post": Trial((Outcome(0.0, 9),) * 2)}
     return Cause(BoundaryId(f"collect/{task}", 1), "found", loss, 12, pieces, 5, 100, **{**ends, **more})  # type: ignore[arg-type]
 
 
@@ -64,7 +65,7 @@ def test_the_kind_of_a_cause_is_that_of_what_came_back_and_was_used(
     [("line", "## Done", "open"), ("line", "## Goal", "condition"), ("request", "## Goal", "condition")],
 )
 def test_what_a_summary_said_wrongly_is_about_conditions_or_open_work(kind: str, heading: str, expected: Kind) -> None:
-    said = CausePiece(kind, 1, "All is paid.", 10, heading)  # type: ignore[arg-type]
+    said = Piece(kind, 1, "All is paid.", 10, heading)  # type: ignore[arg-type]
     assert kinds_of(cause(said), AT, Trials()) == (expected,)
 
 
@@ -103,7 +104,7 @@ def test_one_candidate_where_a_second_would_be_the_same(losses: str) -> None:
 def test_a_clause_carries_its_proof_and_an_untested_one_carries_none() -> None:
     (tested,) = candidates_from(default_template(), [known("result", "ssb")], frozenset(), "causes")
     assert numbers_in(tested.clauses[0].proof)[:2] == ["3", "2"]
-    guess = KindOfCause("page", (cause(piece("turn", "x"), closing=Draws()),) * 2)
+    guess = KindOfCause("page", (cause(piece("turn", "x"), closing=Trial()),) * 2)
     (untested,) = candidates_from(default_template(), [guess], frozenset(), "causes-random")
     assert untested.clauses[0].proof == ""
 

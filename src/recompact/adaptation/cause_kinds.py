@@ -19,7 +19,7 @@ from recompact.adaptation.lock import names
 from recompact.adaptation.method import MethodInputs, Question, answers
 from recompact.adaptation.missing_facts import NOUNS, Kind, kind_of, repeated_work
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
-from recompact.attribution.bisection.cause import Cause, CausePiece
+from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.bisection.pieces import Piece, dropped_pieces
 from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.engine.store.records import read_boundary
@@ -82,12 +82,12 @@ def lost_kinds(boundary: Boundary, count: TokenCounter) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-def form_kinds(piece: CausePiece | Piece, facts: Iterable[str]) -> frozenset[Kind]:
+def form_kinds(piece: Piece, facts: Iterable[str]) -> frozenset[Kind]:
     """The kinds of a piece by its form alone, as a set of records or by these of its literals."""
     return _record_kinds(piece) or frozenset(_literal_kinds(facts, piece.text))
 
 
-def _record_kinds(piece: CausePiece | Piece) -> frozenset[Kind]:
+def _record_kinds(piece: Piece) -> frozenset[Kind]:
     """The kinds of a set of records, a table of an entry or a result with several objects; empty where it is none."""
     if piece.kind == "entry":
         holds = len(piece.text.splitlines()) > RECORDS
@@ -115,7 +115,7 @@ def _lists(value: Any) -> Iterator[list[Any]]:
         yield from _lists(each)
 
 
-def _again_kinds(piece: CausePiece, boundary: Boundary, trials: Trials) -> set[Kind]:
+def _again_kinds(piece: Piece, boundary: Boundary, trials: Trials) -> set[Kind]:
     """The kinds of the work in a piece that continuations did again while it was missing, and not with it back."""
     used = [action for trajectory in trials.closing for action in actions_of(trajectory)]
     after = [turn for trajectory in trials.lost for turn in trajectory.turns]
@@ -133,7 +133,7 @@ def _reports(entry: str, action: Action) -> bool:
     return len(facts) >= REPORTED and missing <= 1
 
 
-def _used_kinds(piece: CausePiece, boundary: Boundary, closing: Sequence[Trajectory]) -> Iterator[Kind]:
+def _used_kinds(piece: Piece, boundary: Boundary, closing: Sequence[Trajectory]) -> Iterator[Kind]:
     """The kinds of the facts in a piece that continuations used and that the context after the compaction lacks."""
     visible = visible_text(boundary.post)
     actions = [action for trajectory in closing for action in actions_of(trajectory)]

@@ -27,8 +27,8 @@ from recompact.adaptation.missing_facts import KINDS, Kind, kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
 from recompact.adaptation.placement import without_absolutes
 from recompact.attribution.bisection.bisect import PHASE
-from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_causes
-from recompact.attribution.bisection.pieces import dropped_pieces
+from recompact.attribution.bisection.cause import KIND, Cause, read_causes
+from recompact.attribution.bisection.pieces import Piece, dropped_pieces
 from recompact.attribution.divergence import consumed_texts
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.records import read_boundary, read_trajectory
@@ -87,8 +87,9 @@ class KindOfCause:
     def proof(self) -> str:
         """What interventions showed, with its numbers; empty where nothing was tested.
 
-        >>> from recompact.attribution.bisection.cause import Draws
-        >>> trials = {"closing": Draws((1.0,), (3,)), "placebo": Draws((0.0,), (9,))}
+        >>> from recompact.attribution.bisection.cause import Trial
+        >>> from recompact.values.outcome import Outcome
+        >>> trials = {"closing": Trial((Outcome(1.0, 3),)), "placebo": Trial((Outcome(0.0, 9),))}
         >>> success = Cause(BoundaryId("collect/a", 1), "found", "success", 12, (), 5, 100, **trials)
         >>> KindOfCause("page", (success, success)).proof
         'put right at 2 compactions: success returned at 2; a placebo closed none of 2'
@@ -192,7 +193,7 @@ async def find_random_pieces(inputs: MethodInputs) -> Known:
     for verdict in read_verdicts(inputs.records).retained:
         pieces = dropped_pieces(_boundary(inputs, verdict.id), inputs.count)
         if pieces:
-            piece = CausePiece.of(Random(f"random cause/{verdict.id}").choice(pieces))
+            piece = Random(f"random cause/{verdict.id}").choice(pieces)
             cause = _assumed_cause(verdict.id, _loss(inputs, verdict.id), piece)
             known.append((cause, kinds_of(cause, _boundary(inputs, verdict.id), _trials(inputs.records)(verdict.id))))
     return known
@@ -206,7 +207,7 @@ async def find_suspected(inputs: MethodInputs) -> Known:
     ]
 
 
-def _assumed_cause(id: BoundaryId, loss: Literal["success", "steps"], *pieces: CausePiece) -> Cause:
+def _assumed_cause(id: BoundaryId, loss: Literal["success", "steps"], *pieces: Piece) -> Cause:
     return Cause(id, "found", loss, 0, pieces, 0, 0)
 
 

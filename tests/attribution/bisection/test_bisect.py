@@ -78,7 +78,7 @@ def test_a_false_sentence_is_named_and_taken_out(causes: Mapping[BoundaryId, Cau
         if cause.loss == "success":
             assert cause.taken_out
             assert [piece.text for piece in cause.pieces] == ["The last page read was page 8 of 8."]
-            assert cause.closing.successes > cause.post.successes
+            assert cause.closing.success > cause.post.success
 
 
 def test_causes_do_not_depend_on_the_concurrency(

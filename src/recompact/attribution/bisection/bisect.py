@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from recompact.attribution.agenda import LeftOut
-from recompact.attribution.bisection.cause import Cause, cause_of, read_causes, write_cause
+from recompact.attribution.bisection.cause import Cause, read_causes, write_cause
 from recompact.attribution.bisection.pieces import (
     Intervention,
     Piece,
@@ -18,7 +18,7 @@ from recompact.attribution.bisection.pieces import (
     dropped_pieces,
     statements_in,
 )
-from recompact.attribution.bisection.search import Conversation, Result, Search, search
+from recompact.attribution.bisection.search import Conversation, Search, search
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import needed_facts, occurs
 from recompact.attribution.posterior import Thresholds
@@ -124,20 +124,18 @@ async def _bisect(
     for id in boundaries:
         boundary = read_boundary(store, id.unit, id.index)
         pieces, lines = dropped_pieces(boundary, study.count), added_lines(boundary, study.count)
-        said = statements_in(boundary, lines, tasks[id.unit].text, study.count)
         given = Search(
-            str(id),
+            id,
             pieces,
             lines,
             known[id],
             Thresholds(settings.hazard, settings.burden),
-            statements=said,
+            statements=statements_in(boundary, lines, tasks[id.unit].text, study.count),
             suspects=suspects_in(store, id, boundary, pieces),
             most=most,
             copies=all((id, arm) in copied for arm in ARMS),
         )
-        others = tuple({piece.name: piece for piece in (*lines, *said)}.values())
-        agenda.begin(_Course(id, tasks[id.unit], boundary, pieces, others, search(given)), recorded.get(id, {}))
+        agenda.begin(_Course(given, tasks[id.unit], boundary, search(given)), recorded.get(id, {}))
     await run_agenda(agenda, study.executor, places(study), study.progress)
     return agenda.causes
 
@@ -161,14 +159,16 @@ def bisection_unit(task: str, index: int, intervention: Intervention, number: in
 class _Course:
     """A search that is under way."""
 
-    id: BoundaryId
+    given: Search
     task: Task
     boundary: Boundary
-    pieces: tuple[Piece, ...]
-    others: tuple[Piece, ...]  # lines of the summary, and the request
     conversation: Conversation
     numbers: Counter[Intervention] = field(default_factory=Counter)
     fewest: int | None = None  # pieces that were tried together
+
+    @property
+    def id(self) -> BoundaryId:
+        return self.given.boundary
 
 
 @dataclass
@@ -203,8 +203,8 @@ class _Agenda:
         outcome = outcome_of(Draw(course.id, "POST", 0), value)
         if isinstance(outcome, LeftOut):
             course.conversation.close()
-            failed = cause_of(course.id, Result("environment failed", "success", 0), course.pieces, ())
-            self.causes[course.id] = replace(failed, reason=outcome.reason)  # not recorded: it is tried again
+            # Not recorded: it is tried again.
+            self.causes[course.id] = course.given.ended("environment failed", outcome.reason)
             return
         try:
             asked = course.conversation.send(outcome)
@@ -219,7 +219,7 @@ class _Agenda:
 
     def _say_narrowed(self, course: _Course, asked: Intervention) -> None:
         """Tell a waiting person that fewer pieces are tried than before."""
-        size, every = len(asked.back), len(course.pieces)
+        size, every = len(asked.back), len(course.given.pieces)
         if 0 < size < (course.fewest or every):
             course.fewest = size
             self.study.progress.note(f"{course.id}: trying {size} of {quantity(every, 'piece')}")
@@ -229,15 +229,14 @@ class _Agenda:
         course.numbers[asked] += 1
         return bisection_unit(course.task.id, course.boundary.index, asked, number)
 
-    def _end(self, course: _Course, result: Result) -> None:
-        cause = cause_of(course.id, result, course.pieces, course.others)
+    def _end(self, course: _Course, cause: Cause) -> None:
         write_cause(self.study.store, cause)
         self.causes[course.id] = cause
         self.study.progress.note(f"{course.id}: {cause.sentence()}")
 
     def _unit(self, course: _Course, asked: Intervention, name: str) -> Unit[Trajectory]:
         study, task, boundary = self.study, course.task, course.boundary
-        context = context_with(boundary, (*course.pieces, *course.others), asked, study.count)
+        context = context_with(boundary, course.given.every, asked, study.count)
 
         async def play(calls: UnitCalls) -> Trajectory:
             return await play_draw(study, task, replace(boundary, post=context), "POST", calls)

@@ -2,90 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Literal, cast
 
-from recompact.attribution.bisection.pieces import Piece, PieceKind
-from recompact.attribution.bisection.search import Ending, Result, Trial
-from recompact.attribution.bisection.sequential import Loss
+from recompact.attribution.bisection.pieces import Piece
+from recompact.attribution.bisection.sequential import Levels, Loss
 from recompact.engine.store.store import Store
 from recompact.values.chat import canonical
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.texts import quantity
 
 KIND = "cause"
 """The kind of unit that a cause is recorded as."""
 
-
-@dataclass(frozen=True)
-class CausePiece:
-    """A piece of a cause: put back, or a line that was taken out."""
-
-    kind: PieceKind
-    number: int
-    text: str
-    tokens: int
-    heading: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind} {self.number}"
-
-    @staticmethod
-    def of(piece: Piece) -> CausePiece:
-        return CausePiece(piece.kind, piece.number, piece.text, piece.tokens, piece.heading)
+Ending = Literal[
+    "found",
+    "nothing dropped",
+    "not seen again",
+    "helped",
+    "not closed by everything",
+    "no small part",
+    "not confirmed",
+    "placebo closes it",
+    "out of draws",
+    "environment failed",
+]
+"""How a search ends. Only `found` names a cause; the others say why there is none."""
 
 
 @dataclass(frozen=True)
-class Draws:
-    """The outcomes of one context's continuations, as success and steps."""
+class Trial:
+    """The outcomes of the continuations from one context."""
 
-    values: tuple[float, ...] = ()
-    steps: tuple[int, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def draws(self) -> int:
-        return len(self.values)
+        return len(self.outcomes)
 
     @property
-    def successes(self) -> float:
-        return sum(self.values)
+    def success(self) -> float:
+        return fmean(outcome.value for outcome in self.outcomes)
 
     @property
-    def mean_steps(self) -> float:
-        return sum(self.steps) / len(self.steps)
-
-    @staticmethod
-    def of(trial: Trial) -> Draws:
-        return Draws(tuple(o.value for o in trial.outcomes), tuple(o.steps for o in trial.outcomes))
+    def steps(self) -> float:
+        return fmean(outcome.steps for outcome in self.outcomes)
 
     def words(self, loss: Loss) -> str:
         """What came of these draws, in the terms of the loss: `3 of 4 succeed`, `12.5 steps in 4 draws`."""
         if loss == "success":
-            return f"{self.successes:g} of {self.draws} succeed"
-        return f"{self.mean_steps:.1f} steps in {quantity(self.draws, 'draw')}"
+            return f"{sum(outcome.value for outcome in self.outcomes):g} of {self.draws} succeed"
+        return f"{self.steps:.1f} steps in {quantity(self.draws, 'draw')}"
 
 
-NO_DRAWS = Draws()
+NO_TRIAL = Trial()
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What bisecting one compaction found. Only where `ending` is `found` do the pieces name a cause."""
+    """What bisecting one compaction found. Only where `ending` is `found` do the pieces name a cause: those of turns
+    and entries were put back, and lines were taken out."""
 
     boundary: BoundaryId
     ending: Ending
     loss: Loss
     draws: int
-    pieces: tuple[CausePiece, ...]
+    pieces: tuple[Piece, ...]
     dropped: int  # pieces that could be put back
     dropped_tokens: int
-    post: Draws = NO_DRAWS  # from the context after the compaction
-    whole: Draws = NO_DRAWS  # with everything put back
-    closing: Draws = NO_DRAWS  # with the pieces of the cause, on fresh draws
-    placebo: Draws = NO_DRAWS  # with other pieces of the same size
+    post: Trial = NO_TRIAL  # from the context after the compaction
+    whole: Trial = NO_TRIAL  # with everything put back
+    closing: Trial = NO_TRIAL  # with the pieces of the cause, on fresh draws
+    placebo: Trial = NO_TRIAL  # with other pieces of the same size
     reason: str = ""  # why the environment failed
+    levels: Levels | None = field(default=None, compare=False)  # that the trials were tested against; not recorded
 
     @property
     def known(self) -> bool:
@@ -131,24 +123,21 @@ class Cause:
             "pieces": [[p.kind, p.number, p.text, p.tokens, p.heading] for p in self.pieces],
             "dropped": self.dropped,
             "dropped_tokens": self.dropped_tokens,
-            **{name: [list(trial.values), list(trial.steps)] for name, trial in trials.items()},
+            **{n: [[o.value for o in t.outcomes], [o.steps for o in t.outcomes]] for n, t in trials.items()},
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Cause:
-        draws = {name: Draws(tuple(data[name][0]), tuple(data[name][1])) for name in _TRIALS}
+        trials = {name: Trial(tuple(map(Outcome, *data[name]))) for name in _TRIALS}
         return Cause(
             BoundaryId(*data["boundary"]),
             data["ending"],
             data["loss"],
             data["draws"],
-            tuple(CausePiece(*piece) for piece in data["pieces"]),
+            tuple(Piece(*piece) for piece in data["pieces"]),
             data["dropped"],
             data["dropped_tokens"],
-            post=draws["post"],
-            whole=draws["whole"],
-            closing=draws["closing"],
-            placebo=draws["placebo"],
+            **trials,
         )
 
 
@@ -164,23 +153,6 @@ _NO_CAUSE: Mapping[Ending, str] = {
     "out of draws": "the search used up its continuations before it could tell",
     "environment failed": "the environment failed during the search; the same command tries again",
 }
-
-
-def cause_of(boundary: BoundaryId, result: Result, pieces: Sequence[Piece], others: Sequence[Piece]) -> Cause:
-    """The record of what a search found; `others` are lines of the summary and the request."""
-    return Cause(
-        boundary,
-        result.ending,
-        result.loss,
-        result.draws,
-        tuple(CausePiece.of(piece) for piece in (*pieces, *others) if piece.name in result.pieces),
-        len(pieces),
-        sum(piece.tokens for piece in pieces),
-        Draws.of(result.post),
-        Draws.of(result.whole),
-        Draws.of(result.closing),
-        Draws.of(result.placebo),
-    )
 
 
 def write_cause(store: Store, cause: Cause) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
@@ -29,7 +29,7 @@ class Piece:
     """One piece: an entry of the previous summary, a dropped turn, a line that the new summary added, or the request.
 
     `number` counts pieces of its kind in the order in which they stood, from 1. `heading` is the section of an entry or
-    a line in its normal form (`## Goal`), and empty for a turn.
+    a line in its normal form (`## Goal`), and empty for a turn. `turn` is not on record: its text is.
     """
 
     kind: PieceKind
@@ -37,7 +37,7 @@ class Piece:
     text: str
     tokens: int
     heading: str = ""
-    turn: Turn | None = None
+    turn: Turn | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

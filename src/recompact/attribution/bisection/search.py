@@ -9,66 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal
 
+from recompact.attribution.bisection.cause import Cause, Ending, Trial
 from recompact.attribution.bisection.pieces import Intervention, Piece, placebo_for
 from recompact.attribution.bisection.sequential import Decision, Levels, Loss, SequentialTest, levels_of
 from recompact.attribution.posterior import Thresholds
-from recompact.values.outcome import Outcome, Outcomes
-
-Ending = Literal[
-    "found",
-    "nothing dropped",
-    "not seen again",
-    "helped",
-    "not closed by everything",
-    "no small part",
-    "not confirmed",
-    "placebo closes it",
-    "out of draws",
-    "environment failed",
-]
-"""How a search ends. Only `found` names a cause; the others say why there is none."""
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 MOST_PIECES = 3
 COMPARED = (2, 5)  # fewest and most draws from the context after the compaction, and with everything back
 CHECK_ERROR = 0.1
 
 
-@dataclass(frozen=True)
-class Trial:
-    """An intervention and the outcomes of its continuations."""
-
-    intervention: Intervention
-    outcomes: tuple[Outcome, ...] = ()
-
-    @property
-    def success(self) -> float:
-        return fmean(outcome.value for outcome in self.outcomes)
-
-    @property
-    def steps(self) -> float:
-        return fmean(outcome.steps for outcome in self.outcomes)
-
-
 NOTHING = Intervention()
 """The context after the compaction as it is."""
-NO_TRIAL = Trial(NOTHING)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a search found. `closing` is the trial of the cause on fresh draws, `placebo` that of other pieces."""
-
-    ending: Ending
-    loss: Loss
-    draws: int
-    pieces: frozenset[str] = frozenset()  # of the cause, by name
-    post: Trial = NO_TRIAL
-    whole: Trial = NO_TRIAL
-    closing: Trial = NO_TRIAL
-    placebo: Trial = NO_TRIAL
-    levels: Levels | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +34,7 @@ class Search:
     may ask for. `copies` says that draws of one context repeat each other.
     """
 
-    name: str
+    boundary: BoundaryId
     pieces: tuple[Piece, ...]
     lines: tuple[Piece, ...]
     verified: Outcomes
@@ -101,8 +55,18 @@ class Search:
     def whole(self) -> Intervention:
         return Intervention(frozenset(piece.name for piece in self.pieces))
 
+    @property
+    def every(self) -> tuple[Piece, ...]:
+        """All pieces, each once: what was dropped, and what the summary says."""
+        return tuple({piece.name: piece for piece in (*self.pieces, *self.lines, *self.statements)}.values())
 
-Conversation = Generator[Intervention, Outcome, Result]
+    def ended(self, ending: Ending, reason: str = "") -> Cause:
+        """A search that ends like this, without any draws so far."""
+        dropped = sum(piece.tokens for piece in self.pieces)
+        return Cause(self.boundary, ending, self.loss, 0, (), len(self.pieces), dropped, reason=reason)
+
+
+Conversation = Generator[Intervention, Outcome, Cause]
 """Asks for a continuation after an intervention, and is sent its outcome."""
 
 
@@ -127,17 +91,18 @@ class _State:
             raise _OutOfDraws
         outcome = yield intervention
         self.draws += 1
-        self.drawn.setdefault(intervention, []).append(outcome)
-        return outcome
+        kept = Outcome(outcome.value, outcome.steps)  # all that a record keeps of it
+        self.drawn.setdefault(intervention, []).append(kept)
+        return kept
 
     def trial(self, intervention: Intervention) -> Trial:
-        return Trial(intervention, tuple(self.drawn.get(intervention, ())))
+        return Trial(tuple(self.drawn.get(intervention, ())))
 
 
 def search(given: Search) -> Conversation:
     """Narrow down to the smallest part whose return closes the loss."""
     state = _State(given.most)
-    result = Result("nothing dropped", given.loss, 0)
+    result = given.ended("nothing dropped")
     if not given.pieces and not given.lines:
         return result
     try:
@@ -164,7 +129,7 @@ since the agent then no longer goes by a fresh summary: the placebo shows it."""
 
 def _search_statements(given: Search, state: _State, levels: Levels) -> Conversation:
     """What the summary says of its own accord is taken out, and the request put in, with nothing else put back."""
-    result = Result("no small part", given.loss, 0, levels=levels)
+    result = replace(given.ended("no small part"), levels=levels)
     names = [piece.name for piece in reversed(given.statements)]
     if (yield from _closes(given, state, levels, Intervention.of(names))) != "closes":
         return result
@@ -175,7 +140,7 @@ def _search_statements(given: Search, state: _State, levels: Levels) -> Conversa
 
 
 def _search_dropped(given: Search, state: _State) -> Conversation:
-    result = Result("not seen again", given.loss, 0)
+    result = given.ended("not seen again")
     post, whole = yield from _compare(given, state)
     before = [*given.verified.pre.values()]
     after = [*given.verified.post.values(), *post.outcomes]
@@ -189,7 +154,7 @@ def _search_dropped(given: Search, state: _State) -> Conversation:
         cause = yield from _narrow(given, state, levels, _in_order(given), Intervention.of)
         result = replace(result, levels=levels)
         return (yield from _prove(given, state, result, cause, Intervention.of, given.pieces))
-    if _gap(given.loss, Trial(NOTHING, tuple(before)), post) < _gap_needed(given) - 1e-9:
+    if _gap(given.loss, Trial(tuple(before)), post) < _gap_needed(given) - 1e-9:
         return result
     # With everything back the loss is still there: a sentence of the summary may be what does the harm.
     result = replace(result, ending="not closed by everything")
@@ -278,7 +243,7 @@ def _closes(
 def _prove(
     given: Search,
     state: _State,
-    result: Result,
+    result: Cause,
     names: Sequence[str] | None,
     intervention: Change,
     pieces: Sequence[Piece],
@@ -288,11 +253,11 @@ def _prove(
         return replace(result, ending="no small part")
     levels = result.levels
     assert levels is not None
-    result = replace(result, pieces=frozenset(names))
+    result = replace(result, pieces=tuple(piece for piece in given.every if piece.name in names))
     decision, closing = yield from _fresh(given, state, levels, intervention(names))
     if decision != "closes":
         return replace(result, ending="not confirmed", closing=closing)
-    others = placebo_for(names, pieces, f"placebo/{given.name}")
+    others = placebo_for(names, pieces, f"placebo/{given.boundary}")
     if not others:
         return replace(result, ending="found", closing=closing)
     decision, placebo = yield from _fresh(given, state, levels, intervention(sorted(others)))
@@ -308,4 +273,4 @@ def _fresh(
     outcomes: list[Outcome] = state.drawn.get(intervention, [])[:1] if given.copies else []
     while (decision := test.decide(outcomes)) is None:
         outcomes.append((yield from state.draw(intervention)))
-    return decision, Trial(intervention, tuple(outcomes))
+    return decision, Trial(tuple(outcomes))
