@@ -74,11 +74,11 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
         assert budget == 77
         return tuple(CompactionText(f"{task.id}#{n}", "s", f"from {trajectory}") for n in (1, 2))
 
-    async def answers(study: Any, stage: str, kind: str, questions: Mapping[str, Any], *, useful: Any) -> Any:
-        world.asked[kind] = [question.unit for question in questions.values()]
+    async def answers(study: Any, stage: str, kind: str, units: Mapping[str, str], answer: Any, *, useful: Any) -> Any:
+        world.asked[kind] = list(units.values())
         world.useful[kind] = useful
         given: Mapping[str, Any] = world.feedback if kind == "feedback" else world.analyses
-        return {name: asdict(given[name]) for name in questions}
+        return {name: asdict(given[name]) for name in units}
 
     async def rewrite(optimizer: Any, name: str, assignment: Assignment, chosen: Sequence[str]) -> Candidate:
         world.assignments[name] = assignment

@@ -57,8 +57,8 @@ def proposed(
 ) -> tuple[Proposal, Any]:
     seen = SimpleNamespace(units=[], kind="", useful=None, failed=None, revised=[], method="")
 
-    async def answers(study: Any, stage: str, kind: str, questions: Any, *, useful: Any, failed: Any) -> Any:
-        seen.units = [question.unit for question in questions.values()]
+    async def answers(study: Any, stage: str, kind: str, units: Any, answer: Any, *, useful: Any, failed: Any) -> Any:
+        seen.units = list(units.values())
         seen.kind, seen.useful, seen.failed = kind, useful, failed
         return {made.id: made.to_json() for made in diagnoses}
 

@@ -14,7 +14,7 @@ import pytest
 from method_support import method_inputs
 from sentences import numbers_in
 
-from recompact.adaptation.method import MethodInputs, Question, answers, draw_candidates, without_usable
+from recompact.adaptation.method import MethodInputs, answers, draw_candidates, without_usable
 from recompact.adaptation.optimizer import Optimizer, optimizer_of
 from recompact.engine.config import AdaptConfig, OptimizerConfig
 from recompact.engine.execution.scheduler import Unit
@@ -70,22 +70,16 @@ def asked(
     store = Memory({"kind": dict(records)})
     inputs, played = inputs_with(store)
 
-    def question(name: str) -> Question:
-        async def answer(optimizer: Optimizer) -> Any:
-            assert cast(Any, optimizer.model) == ("SOL", "optimizer")
-            assert (optimizer.redraws, optimizer.decoding.max_output_tokens) == (7, 77)
-            return say(name)
+    async def answer(optimizer: Optimizer, name: str) -> Any:
+        assert cast(Any, optimizer.model) == ("SOL", "optimizer")
+        assert (optimizer.redraws, optimizer.decoding.max_output_tokens) == (7, 77)
+        return say(name)
 
-        return Question(f"ask/{name}", answer)
-
-    made = {name: question(name) for name in ("b", "a")}
-    found = asyncio.run(answers(inputs, "stage", "kind", made, useful=lambda answer: answer > 0, failed=failed))
+    units = {name: f"ask/{name}" for name in ("b", "a")}
+    found = asyncio.run(
+        answers(inputs, "stage", "kind", units, answer, useful=lambda answer: answer > 0, failed=failed)
+    )
     return found, played
-
-
-def test_attempts_are_named_from_the_second_on() -> None:
-    question = Question("ask/a", cast(Any, None))
-    assert [question.named(n) for n in (1, 2, 3)] == ["ask/a", "ask/a~2", "ask/a~3"]
 
 
 def test_new_questions_are_asked_in_their_order() -> None:
@@ -134,7 +128,7 @@ def test_a_first_answer_of_use_is_not_asked_again_because_another_was() -> None:
 
 def test_no_questions_have_no_answers() -> None:
     inputs, played = inputs_with(Memory())
-    assert asyncio.run(answers(inputs, "stage", "kind", {}, useful=bool)) == {}
+    assert asyncio.run(answers(inputs, "stage", "kind", {}, cast(Any, None), useful=bool)) == {}
     assert played == []
 
 

@@ -32,7 +32,6 @@ from recompact.adaptation.method import (
     Episode,
     Method,
     MethodInputs,
-    Question,
     answers,
     draw_candidates,
     without_usable,
@@ -261,27 +260,21 @@ def _successes(inputs: MethodInputs, phase: str, under: str) -> dict[str, Compac
 
 
 async def _feedback(inputs: MethodInputs, pairs: Mapping[str, RunPair]) -> dict[str, Feedback]:
-    def question(task: str, pair: RunPair) -> Question:
-        async def answer(optimizer: Optimizer) -> Any:
-            return asdict(await give_feedback(optimizer, pair))
+    async def answer(optimizer: Optimizer, task: str) -> Any:
+        return asdict(await give_feedback(optimizer, pairs[task]))
 
-        return Question(f"feedback/{task}", answer)
-
-    questions = {task: question(task, pair) for task, pair in pairs.items()}
-    entries = await answers(inputs, "feedback", "feedback", questions, useful=lambda entry: bool(entry["remedies"]))
+    units = {task: f"feedback/{task}" for task in pairs}
+    entries = await answers(inputs, "feedback", "feedback", units, answer, useful=lambda entry: bool(entry["remedies"]))
     return {task: read_record(Feedback, entry) for task, entry in entries.items()}
 
 
 async def _analyses(inputs: MethodInputs, texts: Mapping[str, CompactionText], under: str) -> dict[str, Analysis]:
-    def question(name: str, text: CompactionText) -> Question:
-        async def answer(optimizer: Optimizer) -> Any:
-            return asdict(await analyse(optimizer, text))
+    async def answer(optimizer: Optimizer, name: str) -> Any:
+        return asdict(await analyse(optimizer, texts[name]))
 
-        return Question(f"analyse/{under}/{name}", answer)
-
-    questions = {name: question(name, text) for name, text in texts.items()}
+    units = {name: f"analyse/{under}/{name}" for name in texts}
     entries = await answers(
-        inputs, "analyse", "analysis", questions, useful=lambda entry: bool(entry["remove"] or entry["keep"])
+        inputs, "analyse", "analysis", units, answer, useful=lambda entry: bool(entry["remove"] or entry["keep"])
     )
     return {name: read_record(Analysis, entry) for name, entry in entries.items()}
 

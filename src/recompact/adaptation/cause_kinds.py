@@ -16,7 +16,7 @@ from typing import Any
 
 from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.lock import names
-from recompact.adaptation.method import MethodInputs, Question, answers
+from recompact.adaptation.method import MethodInputs, answers
 from recompact.adaptation.missing_facts import NOUNS, Kind, kind_of, repeated_work
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.attribution.bisection.cause import Cause
@@ -171,11 +171,14 @@ async def word_clauses(
     inputs: MethodInputs, causes: Mapping[Kind, Sequence[Cause]], instances: frozenset[str], method: str
 ) -> dict[Kind, str]:
     """A clause for each kind that the optimizer found words for."""
-    questions = {
-        kind: Question(f"word/{method}/{kind}", _clause_question(describe(inputs.records, kind, own), instances))
-        for kind, own in causes.items()
-    }
-    worded = await answers(inputs, "word", f"{method} clause", questions, useful=bool, failed=lambda answer: False)
+
+    async def answer(optimizer: Optimizer, kind: Kind) -> str:
+        question = describe(inputs.records, kind, causes[kind])
+        worded = await ask(optimizer, question, SCHEMA, lambda value: check_clause(value["clause"], instances))
+        return worded.value or ""
+
+    units = {kind: f"word/{method}/{kind}" for kind in causes}
+    worded = await answers(inputs, "word", f"{method} clause", units, answer, useful=bool, failed=lambda answer: False)
     return {kind: text for kind, text in worded.items() if text}
 
 
@@ -193,15 +196,6 @@ def describe(store: Store, kind: Kind, causes: Sequence[Cause]) -> str:
             )
         )
     return PROMPT.format(kind=NOUNS[kind][1], causes="\n".join(shown))
-
-
-def _clause_question(prompt: str, instances: frozenset[str]) -> Any:
-    async def answer(optimizer: Optimizer) -> str:
-        return (
-            await ask(optimizer, prompt, SCHEMA, lambda value: check_clause(value["clause"], instances))
-        ).value or ""
-
-    return answer
 
 
 def check_clause(value: Any, instances: frozenset[str]) -> str:

@@ -16,7 +16,7 @@ from recompact.adaptation.evidence import shared_prefix
 from recompact.adaptation.excerpts import LONG, block, head_and_tail, in_segments
 from recompact.adaptation.gepa_bridge import Bridge, load_gepa
 from recompact.adaptation.lock import instances_in, problems_of
-from recompact.adaptation.method import Episode, Method, MethodInputs
+from recompact.adaptation.method import Episode, Method, MethodInputs, answer_unit
 from recompact.adaptation.optimizer import ask, prompt
 from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks
@@ -231,7 +231,7 @@ class Search:
             await inputs.complete(PHASE, REFLECTION, [unit], progress=_Within(inputs.progress, counted=False))
         return read_record(Reflection, inputs.records.result(name))
 
-    def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
+    def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Any]:
         inputs = self.inputs
         budget = inputs.settings.evidence_tokens // len(runs)
         examples = [render_example(run, inputs.count, budget) for run in runs]
@@ -249,15 +249,11 @@ class Search:
                 raise ValueError("; ".join(broken[:5]))
             return parts
 
-        async def play(calls: UnitCalls) -> Reflection:
+        async def play(calls: UnitCalls) -> Any:
             answer = await ask(inputs.optimizer(calls), prompt, None, check, read=package.extract)
-            return Reflection({run.task.id: run.outcome for run in runs}, answer.value, answer.objections)
+            return asdict(Reflection({run.task.id: run.outcome for run in runs}, answer.value, answer.objections))
 
-        def record(reflection: Reflection, seconds: float) -> None:
-            with inputs.records.transaction():
-                inputs.records.finish(name, REFLECTION, canonical(asdict(reflection)), seconds)
-
-        return Unit(name, play, record)
+        return answer_unit(inputs.records, name, REFLECTION, play)
 
     def _template(self, candidate: Mapping[str, str]) -> Template:
         parts = _parts(candidate[COMPONENT])

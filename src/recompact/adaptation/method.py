@@ -98,13 +98,19 @@ class MethodInputs:
             reply = await optimizer.model.reply(Request((user(prompt),), (), optimizer.decoding))
             return reply.message.content
 
-        def record(answer: str, seconds: float) -> None:
-            with self.records.transaction():
-                self.records.finish(unit, "answer", canonical(answer), seconds)
-
-        await self.complete("ask", "answer", [Unit(unit, play, record)])
+        await self.complete("ask", "answer", [answer_unit(self.records, unit, "answer", play)])
         answer: str = self.records.result(unit)
         return answer
+
+
+def answer_unit(records: Store, name: str, kind: str, play: Callable[[UnitCalls], Awaitable[Any]]) -> Unit[Any]:
+    """A unit whose value is JSON, which the run keeps as it is."""
+
+    def record(answer: Any, seconds: float) -> None:
+        with records.transaction():
+            records.finish(name, kind, canonical(answer), seconds)
+
+    return Unit(name, play, record)
 
 
 @dataclass(frozen=True)
@@ -136,36 +142,26 @@ class Method:
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Question:
-    """One thing to find out: the name of its unit, and how an optimizer answers it, as JSON."""
-
-    unit: str
-    answer: Callable[[Optimizer], Awaitable[Any]]
-
-    def named(self, attempt: int) -> str:
-        """The unit of an attempt, from 1."""
-        return self.unit if attempt == 1 else f"{self.unit}~{attempt}"
-
-
 async def answers(
     inputs: MethodInputs,
     stage: str,
     kind: str,
-    questions: Mapping[Key, Question],
+    units: Mapping[Key, str],
+    answer: Callable[[Optimizer, Key], Awaitable[Any]],
     *,
     useful: Callable[[Any], bool],
     failed: Callable[[Any], bool] | None = None,
 ) -> dict[Key, Any]:
-    """The answers to all questions of a kind, in their order.
+    """The answers to all questions of a kind, in their order: `units` names the unit of each, and `answer` says how an
+    optimizer answers it, as JSON.
 
     `useful` answers are what the next step works with. Where there is none, those that `failed` (by default, that are
     not useful) are asked again.
     """
     has_failed = failed or (lambda answer: not useful(answer))
     finished = inputs.records.finished(kind)
-    attempts = {key: _attempts(question, finished) for key, question in questions.items()}
-    latest = {key: inputs.records.result(questions[key].named(n)) for key, n in attempts.items() if n}
+    attempts = {key: _attempts(unit, finished) for key, unit in units.items()}
+    latest = {key: inputs.records.result(_attempt(units[key], n)) for key, n in attempts.items() if n}
     again = {key for key, answer in latest.items() if has_failed(answer)}
     attempt = max(attempts.values(), default=0) or 1
     pending = {key for key, n in attempts.items() if n < attempt and (n == 0 or key in again)}
@@ -173,31 +169,29 @@ async def answers(
         pending, attempt = again, attempt + 1
     # An attempt that was begun and stopped halfway is finished before anything is judged by it.
     names = {
-        key: question.named(attempt if key in pending and attempts[key] else max(1, attempts[key]))
-        for key, question in questions.items()
+        key: _attempt(unit, attempt if key in pending and attempts[key] else max(1, attempts[key]))
+        for key, unit in units.items()
     }
-    units = [_question_unit(inputs, kind, names[key], question) for key, question in questions.items()]
-    await inputs.complete(stage, kind, units)
+
+    def play(key: Key) -> Callable[[UnitCalls], Awaitable[Any]]:
+        return lambda calls: answer(inputs.optimizer(calls), key)
+
+    asked = [answer_unit(inputs.records, name, kind, play(key)) for key, name in names.items()]
+    await inputs.complete(stage, kind, asked)
     return {key: inputs.records.result(name) for key, name in names.items()}
 
 
-def _attempts(question: Question, finished: set[str]) -> int:
+def _attempt(unit: str, number: int) -> str:
+    """The unit of an attempt, from 1."""
+    return unit if number == 1 else f"{unit}~{number}"
+
+
+def _attempts(unit: str, finished: set[str]) -> int:
     """How often it was answered."""
     number = 0
-    while question.named(number + 1) in finished:
+    while _attempt(unit, number + 1) in finished:
         number += 1
     return number
-
-
-def _question_unit(inputs: MethodInputs, kind: str, name: str, question: Question) -> Unit[Any]:
-    async def play(calls: UnitCalls) -> Any:
-        return await question.answer(inputs.optimizer(calls))
-
-    def record(answer: Any, seconds: float) -> None:
-        with inputs.records.transaction():
-            inputs.records.finish(name, kind, canonical(answer), seconds)
-
-    return Unit(name, play, record)
 
 
 Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
@@ -210,15 +204,14 @@ async def draw_candidates(inputs: MethodInputs, method: str, draw: Draw, under: 
     `under` distinguishes units that start from a template other than the original.
     """
 
-    def question(name: str) -> Question:
-        async def answer(optimizer: Optimizer) -> Any:
-            return (await draw(optimizer, name)).to_json()
-
-        return Question(f"revise/{method}/{under}{name}", answer)
+    async def answer(optimizer: Optimizer, name: str) -> Any:
+        return (await draw(optimizer, name)).to_json()
 
     names = [f"{method}-{n}" for n in range(1, inputs.settings.candidates + 1)]
-    questions = {name: question(name) for name in names}
-    drafts = await answers(inputs, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
+    units = {name: f"revise/{method}/{under}{name}" for name in names}
+    drafts = await answers(
+        inputs, "revise", "candidate", units, answer, useful=lambda draft: draft["parts"] is not None
+    )
     return tuple(Candidate.from_json(draft, inputs.template.frame) for draft in drafts.values())
 
 

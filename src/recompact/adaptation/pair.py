@@ -15,7 +15,7 @@ from typing import Any
 
 from recompact.adaptation.evidence import EvidenceText, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.lock import instances_in
-from recompact.adaptation.method import Method, MethodInputs, Question, answers, draw_candidates, without_usable
+from recompact.adaptation.method import Method, MethodInputs, answers, draw_candidates, without_usable
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.revision import Diagnosis, diagnose, revise
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
@@ -26,7 +26,7 @@ from recompact.attribution.records import settings_of
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
-from recompact.values.outcome import Outcomes
+from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
@@ -65,9 +65,14 @@ async def diagnose_boundaries(
 ) -> list[Diagnosis]:
     """A diagnosis of each of these boundaries, or of the retained ones."""
     chosen = boundary_evidence(inputs) if evidence is None else evidence
-    questions = {entry.id: _question(entry, under) for entry in chosen}
+    texts = {entry.id: entry for entry in chosen}
+
+    async def answer(optimizer: Optimizer, id: BoundaryId) -> Any:
+        return (await diagnose(optimizer, texts[id])).to_json()
+
+    units = {id: f"diagnose/{under}{id}" for id in texts}
     records = await answers(
-        inputs, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
+        inputs, "diagnose", kind, units, answer, useful=lambda record: bool(record["findings"]), failed=_is_failure
     )
     return [Diagnosis.from_json(record) for record in records.values()]
 
@@ -111,13 +116,6 @@ def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -
         f"The optimizer gave no usable diagnosis of {counts.failed} of {quantity(counts.pieces, 'retained boundary')};"
         f" the first reasons: {'; '.join(list(reasons)[:3])}"
     )
-
-
-def _question(entry: EvidenceText, under: str) -> Question:
-    async def answer(optimizer: Optimizer) -> Any:
-        return (await diagnose(optimizer, entry)).to_json()
-
-    return Question(f"diagnose/{under}{entry.id}", answer)
 
 
 def reasons(store: Store, kind: str = DIAGNOSIS) -> Mapping[str, Sequence[Reason]]:
