@@ -186,10 +186,11 @@ def arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short
     return [key for key in keys if any(key in metrics.means for _, metrics in measured)]
 
 
-def arm_table(evaluation: Evaluation) -> Table:
-    """The table of arms."""
+def arm_table(evaluation: Evaluation, wanted: Sequence[str] | None = None) -> Table:
+    """The table of arms, with all metrics or those wanted, as far as some arm has them."""
     measured = evaluation.measured()
     keys = arm_metrics(evaluation.shared.runs, measured)
+    keys = [key for key in keys if wanted is None or key in wanted]
     best = _best(measured, [key for key in keys if key not in ("context", "compactions", "cached")])
     rows = tuple((arm.name, arm.scope, *_figures(metrics, keys, best.get(arm.label, ()))) for arm, metrics in measured)
     heads = (*columns("arm", "scope"), *metric_columns(keys))

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm
-from recompact.evaluation.metrics import Metrics, group_tasks, metric
-from recompact.evaluation.paired import Comparison, compare_many, difference_warnings
+from recompact.evaluation.breakdown import breakdown_table, by_group
+from recompact.evaluation.metrics import metric, reliability
+from recompact.evaluation.paired import compare_many, difference_warnings
 from recompact.evaluation.reproduction.experiments import Setting
 from recompact.evaluation.reproduction.paper import Benchmark, arm_figures, benchmark
-from recompact.evaluation.summary import Evaluation, delta, evaluation, mean, notes, sign_test_cells, without_empty
+from recompact.evaluation.summary import (
+    SIGN_TEST,
+    Evaluation,
+    arm_table,
+    delta,
+    evaluation,
+    metric_columns,
+    sign_test_cells,
+)
 from recompact.values.tables import Cell, Column, Number, Row, Table, columns
-from recompact.values.texts import quantity
 
-MAIN = ("acc", "pass^3", "em", "em^3", "f1", "steps", "peak", "tokens")
-SHORT = ("acc", "pass^3", "steps")
+MAIN = ("acc", "pass^k", "em", "em^k", "f1", "steps", "peak", "tokens")
 AGENTS = "GPT-5.6 Luna as agent and compressor"
+
+NamedRow = Mapping[str, Cell]
+"""The cells of a row by their columns' keys."""
+
+
+def with_paper(table: Table, printed: Callable[[NamedRow], NamedRow]) -> Table:
+    """The table with a column after each one that the paper has figures for; `printed` gives those beside a row."""
+    keys = [column.key for column in table.columns]
+    beside = [printed(dict(zip(keys, row, strict=True))) for row in table.rows]
+    known = {key for figures in beside for key, figure in figures.items() if figure is not None}
+    heads: list[Column] = []
+    rows: list[list[Cell]] = [[] for _ in table.rows]
+    for n, column in enumerate(table.columns):
+        heads += [column, Column(f"paper_{column.key}", "paper")] if column.key in known else [column]
+        for own, row, figures in zip(rows, table.rows, beside, strict=True):
+            own += [row[n], figures.get(column.key)] if column.key in known else [row[n]]
+    return replace(table, columns=tuple(heads), rows=tuple(map(tuple, rows)))
 
 
 def read_evaluation(setting: Setting, run: str, arms: Iterable[Arm], title: str) -> Evaluation:
@@ -29,60 +54,63 @@ def read_evaluation(setting: Setting, run: str, arms: Iterable[Arm], title: str)
 
 def main_table(shown: Evaluation, setting: Setting) -> Table:
     """All arms, as in the paper's main tables."""
-    known = benchmark(setting.config.suite.use)
-    measured = shown.measured()
-    keys = _keys(measured, MAIN)
-    rows = tuple((arm.name, arm.scope, *_beside(known, arm, metrics, keys)) for arm, metrics in measured)
-    heads = (*columns("arm", "scope"), *_paired_columns(keys))
-    return without_empty(Table(shown.title, heads, rows, (*notes(shown), *paper_notes(setting))))
+    keys = [key.replace("^k", f"^{shown.shared.runs}") for key in MAIN]
+    return add_notes(with_paper(arm_table(shown, keys), _figures(setting)), *paper_notes(setting))
 
 
-def group_tables(shown: Evaluation, setting: Setting) -> list[Table]:
-    """The same by the paper's groups of tasks; none where the suite has no such groups."""
+def group_table(shown: Evaluation, setting: Setting) -> Table | None:
+    """The same by the paper's groups of tasks; None where the suite has no such groups."""
     known = benchmark(setting.config.suite.use)
-    if known is None or known.group is None:
-        return []
-    tables = []
-    for value, tasks in group_tasks(shown.arms, shown.shared.tasks, known.group).items():
-        measured = shown.measured(tasks)
-        keys = _keys(measured, SHORT)
-        group = known.printed_group(value)
-        rows = tuple((arm.name, arm.scope, *_beside(known, arm, metrics, keys, group)) for arm, metrics in measured)
-        title = f"{shown.title}, {known.group} {value}: {quantity(len(tasks), 'task')}"
-        tables.append(without_empty(Table(title, (*columns("arm", "scope"), *_paired_columns(keys)), rows)))
-    return tables
+    groups = by_group(shown, known.group) if known and known.group else None
+    if groups is None:
+        return None
+    return add_notes(with_paper(breakdown_table(groups), _figures(setting)), *paper_notes(setting))
+
+
+def _figures(setting: Setting) -> Callable[[NamedRow], NamedRow]:
+    """The paper's figures for the arm of a row, in the group that the row is about, if any."""
+    known = benchmark(setting.config.suite.use)
+
+    def figures(row: NamedRow) -> NamedRow:
+        if known is None:
+            return {}
+        group = known.printed_group(str(row["value"])) if row.get("value") else ""
+        printed = arm_figures(known.name, str(row["arm"]), str(row.get("scope") or ""), group)
+        spread = {key: printed.get("sd") for key in ("acc", "em")}
+        return {
+            key: Number(value, metric(key).digits, spread.get(key)) for key, value in printed.items() if key != "sd"
+        }
+
+    return figures
 
 
 def token_table(shown: Evaluation, setting: Setting) -> Table:
     """Reliability against tokens per task: the paper's figure on efficiency."""
     known = benchmark(setting.config.suite.use)
-    runs = shown.shared.runs
-    keys = [f"pass^{runs}" if runs > 1 else "acc", "tokens"]
-    rows: list[Row] = []
-    for arm, metrics in shown.measured():
-        printed = known.of("tokens", arm.scope or "", arm.name) if known else None
-        rows.append((arm.name, arm.scope, *(mean(metrics, key) for key in keys), printed and Number(printed)))
-    heads = (*columns("arm", "scope"), *(Column(key, metric(key).title) for key in keys), Column("paper", "paper"))
+
+    def printed(row: NamedRow) -> NamedRow:
+        tokens = known.of("tokens", str(row.get("scope") or ""), str(row["arm"])) if known else None
+        return {"tokens": tokens and Number(tokens)}
+
+    table = arm_table(shown, [reliability(shown.shared.runs), "tokens"])
     note = "Thousand tokens per task, agent and compressor. The paper prints few of them as numbers."
-    return without_empty(Table("Reliability and tokens", heads, tuple(rows), (note, *paper_notes(setting))))
+    return replace(
+        with_paper(table, printed), title="Reliability and tokens", notes=(note, *paper_notes(setting)), bold=""
+    )
 
 
 def paired_table(shown: Evaluation, setting: Setting) -> Table | None:
     """PAIR minus the better ACON variant in each scope: differences with intervals, and the sign test."""
-    known = benchmark(setting.config.suite.use)
     pairs = [pair for scope in setting.scopes if (pair := _with_best_acon(shown, scope))]
     if not pairs or not shown.shared.tasks:
         return None
-    reliability = f"pass^{shown.shared.runs}" if shown.shared.runs > 1 else "acc"
-    keys = list(dict.fromkeys([reliability, "acc"]))
+    keys = list(dict.fromkeys([reliability(shown.shared.runs), "acc"]))
     comparisons = compare_many(pairs, shown.shared, keys=keys, source=shown.source)
-    rows = tuple(
-        _paired_row(comparison, first.scope, second.name, keys, known)
-        for (first, second), comparison in zip(pairs, comparisons, strict=True)
-    )
-    figures = [head for key in keys for head in (Column(key, f"Δ {metric(key).title}"), _paper(key))]
-    tests = columns("wins", "losses", "p", "printed", wins="win", losses="lose", printed="paper")
-    heads = (*columns("scope", "against"), *figures, *tests)
+    rows: list[Row] = []
+    for (first, second), comparison in zip(pairs, comparisons, strict=True):
+        cells = (*(delta(comparison.of(key), comparison.tasks) for key in keys), *sign_test_cells(comparison))
+        rows.append((first.scope, second.name, *((None,) * len(cells) if comparison.one_arm else cells)))
+    heads = (*columns("scope", "against"), *metric_columns(keys, "Δ "), *SIGN_TEST)
     rule = "Against the ACON variant with the higher Pass^k, which the paper may have chosen otherwise."
     tested = [comparison for comparison in comparisons if not comparison.one_arm]
     pooled = (
@@ -90,7 +118,24 @@ def paired_table(shown: Evaluation, setting: Setting) -> Table | None:
         " have the same tasks, so the sum is not tested. The paper has 75 and 34 over its three benchmarks."
     )
     notes = (rule, *([pooled] if len(tested) > 1 else []), *difference_warnings(comparisons), *paper_notes(setting))
-    return without_empty(Table("PAIR minus ACON, paired by task", heads, rows, notes))
+    known = benchmark(setting.config.suite.use)
+    return with_paper(
+        Table("PAIR minus ACON, paired by task", heads, tuple(rows), notes), lambda row: _printed_pair(known, row)
+    )
+
+
+def _printed_pair(known: Benchmark | None, row: NamedRow) -> NamedRow:
+    """The paper's comparison in the scope of a row."""
+    printed = known.of("paired", str(row["scope"] or "")) if known else None
+    if not printed:
+        return {}
+    keys = {key: printed.get(key.replace("^", "")) for key in row}
+    figures: dict[str, Cell] = {
+        key: Number(value[0], interval=(value[1], value[2]), signed=True)
+        for key, value in keys.items()
+        if isinstance(value, list)
+    }
+    return figures | {"p": f"{printed['wins']}/{printed['losses']} ({printed['p']}), against {printed['against']}"}
 
 
 def _with_best_acon(shown: Evaluation, scope: str) -> tuple[ArmRuns, ArmRuns] | None:
@@ -99,50 +144,12 @@ def _with_best_acon(shown: Evaluation, scope: str) -> tuple[ArmRuns, ArmRuns] | 
     rivals = [arm for arm in own if arm.name in ("acon-ut", "acon-utco")]
     if pair is None or not rivals:
         return None
-    key = f"pass^{shown.shared.runs}" if shown.shared.runs > 1 else "acc"
+    key = reliability(shown.shared.runs)
     return pair, max(rivals, key=lambda arm: shown.metrics(arm).means.get(key, 0.0))
 
 
-def _paired_row(
-    comparison: Comparison, scope: str | None, against: str, keys: Sequence[str], known: Benchmark | None
-) -> Row:
-    printed = known.of("paired", scope or "") if known else None
-    cells: list[Cell] = []
-    for key in keys:
-        figures = printed and printed.get(key.replace("^", ""))
-        cells.append(None if comparison.one_arm else delta(comparison.of(key), comparison.tasks))
-        cells.append(figures and Number(figures[0], interval=(figures[1], figures[2]), signed=True))
-    tests = printed and f"{printed['wins']}/{printed['losses']} ({printed['p']}), against {printed['against']}"
-    return (scope, against, *cells, *((None,) * 3 if comparison.one_arm else sign_test_cells(comparison)), tests)
-
-
-def _keys(measured: Sequence[tuple[ArmRuns, Metrics]], wanted: Sequence[str]) -> list[str]:
-    """The wanted metrics that some arm has; unless there are three runs, reliability is over as many as there are."""
-    runs = max((metrics.runs for _, metrics in measured), default=0)
-    named = [key.replace("^3", f"^{runs}") for key in wanted]
-    return [key for key in named if any(key in metrics.means for _, metrics in measured)]
-
-
-def _beside(
-    known: Benchmark | None, arm: ArmRuns, metrics: Metrics, keys: Sequence[str], group: str = ""
-) -> list[Cell]:
-    """Each figure of an arm, followed by the paper's."""
-    printed = arm_figures(known.name, arm.name, arm.scope, group) if known else {}
-    cells: list[Cell] = []
-    for key in keys:
-        value = printed.get(key)
-        spread = printed.get("sd") if key in ("acc", "em") else None
-        cells.append(mean(metrics, key))
-        cells.append(None if value is None else Number(value, metric(key).digits, spread))
-    return cells
-
-
-def _paired_columns(keys: Sequence[str]) -> list[Column]:
-    return [head for key in keys for head in (Column(key, metric(key).title), _paper(key))]
-
-
-def _paper(key: str) -> Column:
-    return Column(f"paper_{key}", "paper")
+def add_notes(table: Table, *lines: str) -> Table:
+    return replace(table, notes=(*table.notes, *lines))
 
 
 def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import tokens_by_unit
 from recompact.engine.store.runs import boundary_rows, continuation_rows, trajectories
 from recompact.engine.store.store import Store
-from recompact.evaluation.reproduction.arms import beside_notes, paper_notes
+from recompact.evaluation.reproduction.arms import NamedRow, beside_notes, paper_notes, with_paper
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
 from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
 from recompact.values.outcome import BoundaryId, Outcomes
@@ -117,24 +117,10 @@ def allocation_table(setting: Setting) -> Table:
     uniform = Uniform(3, thresholds)
     parts = [Part(rule, uniform) for rule in get_args(PartRule)]
     allocations = (uniform, Halving(3, thresholds), *parts)
-    rows: list[Row] = []
-    for score in compare_allocations(allocations, pool, thresholds=thresholds, rules=rules):
-        printed = printed_table("allocations").get(score.allocation, {})
-        row: list[Cell] = [score.allocation]
-        for key, estimate in (
-            ("recall", score.recall),
-            ("precision", score.precision),
-            ("continuations", score.continuations),
-        ):
-            row += [estimate_cell(estimate, 2), Number(printed[key], 2) if printed else None]
-        rows.append((*row, estimate_cell(score.support, 2)))
     keys = ("recall", "precision", "continuations")
-    heads = columns(
-        "allocation",
-        *(name for key in keys for name in (key, f"paper_{key}")),
-        "support",
-        support="rule support",
-        **{f"paper_{key}": "paper" for key in keys},
+    rows = tuple(
+        (score.allocation, *(estimate_cell(getattr(score, key), 2) for key in (*keys, "support")))
+        for score in compare_allocations(allocations, pool, thresholds=thresholds, rules=rules)
     )
     notes = (
         f"Against what all {DRAWS} draws select; 20 orders of the draws, 2.5 to 97.5 percentiles. Continuations are of"
@@ -144,37 +130,30 @@ def allocation_table(setting: Setting) -> Table:
         *(() if selected_by_all(pool, thresholds) else ("Nothing is selected by all draws, so there is no recall.",)),
         *beside_notes(setting),
     )
-    return Table("Allocations against all draws", heads, tuple(rows), notes)
+    heads = columns("allocation", *keys, "support", support="rule support")
+    printed = printed_table("allocations")
+    return with_paper(
+        Table("Allocations against all draws", heads, rows, notes),
+        lambda row: {key: Number(value, 2) for key, value in printed.get(str(row["allocation"]), {}).items()},
+    )
 
 
 def draws_table(setting: Setting) -> Table:
     """How closely fewer draws agree with nine."""
     with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
         points = sensitivity_to_draws(_complete(outcomes_in(store).outcomes))
-    rows: list[Row] = []
-    for point in points:
-        ranges = [printed_range("draws", str(point.draws), key) for key in ("hazard", "burden", "jaccard")]
-        cells = tuple(estimate_cell(each, 2) for each in (point.hazard, point.burden, point.jaccard))
-        rows.append((point.draws, *(cell for pair in zip(cells, map(_range, ranges), strict=True) for cell in pair)))
-    heads = columns(
-        "draws",
-        "hazard",
-        "paper_hazard",
-        "burden",
-        "paper_burden",
-        "jaccard",
-        "paper_jaccard",
-        hazard="H, rank correlation",
-        burden="B, rank correlation",
-        jaccard="overlap of selections",
-        **dict.fromkeys(("paper_hazard", "paper_burden", "paper_jaccard"), "paper"),
-    )
+    keys = ("hazard", "burden", "jaccard")
+    rows = tuple((point.draws, *(estimate_cell(getattr(point, key), 2) for key in keys)) for point in points)
+    titles = {"hazard": "H, rank correlation", "burden": "B, rank correlation", "jaccard": "overlap of selections"}
     notes = (
         f"With all {DRAWS} draws; 1,000 subsamples, 2.5 to 97.5 percentiles. The paper gives ranges over its three"
         " benchmarks.",
         *beside_notes(setting),
     )
-    return Table("Sensitivity to the number of draws", heads, tuple(rows), notes)
+    return with_paper(
+        Table("Sensitivity to the number of draws", columns("draws", *keys, **titles), rows, notes),
+        lambda row: {key: _range(printed_range("draws", str(row["draws"]), key)) for key in keys},
+    )
 
 
 def threshold_table(setting: Setting) -> Table:
@@ -201,29 +180,8 @@ def cost_table(setting: Setting) -> Table:
     rows: list[Row] = []
     for scope in setting.scopes:
         boundaries, continuations, tokens = _cost(setting, scope)
-        printed = (known.of("cost", scope) if known else None) or {}
-        rows.append(
-            (
-                scope,
-                boundaries,
-                printed.get("boundaries"),
-                continuations,
-                printed.get("continuations"),
-                Number(tokens / 1e6, 2),
-                Number(printed["tokens"], 2) if "tokens" in printed else None,
-            )
-        )
-    heads = columns(
-        "scope",
-        "boundaries",
-        "paper_boundaries",
-        "continuations",
-        "paper_continuations",
-        "tokens",
-        "paper_tokens",
-        tokens="M tokens",
-        **dict.fromkeys(("paper_boundaries", "paper_continuations", "paper_tokens"), "paper"),
-    )
+        rows.append((scope, boundaries, continuations, Number(tokens / 1e6, 2)))
+    heads = columns("scope", "boundaries", "continuations", "tokens", tokens="M tokens")
     note = "Tokens of agent, compressor and optimizer: collecting, continuing, diagnosing, revising, selecting."
     printed = printed_table("costs")
     ranges = [
@@ -233,7 +191,13 @@ def cost_table(setting: Setting) -> Table:
         f"The paper: {printed['uniform']} M for its six adaptations with three pairs for every boundary,"
         f" {printed['halving']} M with halving; for one of ACON's, {' and '.join(ranges)}."
     )
-    return Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, saved, *paper_notes(setting, training=True)))
+    table = Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, saved, *paper_notes(setting, training=True)))
+
+    def beside(row: NamedRow) -> NamedRow:
+        figures = (known.of("cost", str(row["scope"])) if known else None) or {}
+        return {key: Number(value, 2) if key == "tokens" else value for key, value in figures.items()}
+
+    return with_paper(table, beside)
 
 
 def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:

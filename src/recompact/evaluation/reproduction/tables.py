@@ -10,11 +10,11 @@ from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.breakdown import breakdown_table, by_budget, by_model
 from recompact.evaluation.released import load_evaluation
 from recompact.evaluation.reproduction.arms import (
+    add_notes,
     beside_notes,
-    group_tables,
+    group_table,
     main_table,
     paired_table,
-    paper_notes,
     read_evaluation,
     token_table,
 )
@@ -69,14 +69,14 @@ def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool 
 
 def _main(setting: Setting) -> list[Table]:
     table = main_table(_arms(setting), setting)
-    return [table] if lingua_installed() else [_add_notes(table, WITHOUT_LINGUA)]
+    return [table] if lingua_installed() else [add_notes(table, WITHOUT_LINGUA)]
 
 
 def _groups(setting: Setting) -> list[Table]:
-    tables = group_tables(_arms(setting), setting)
-    if not tables:
+    table = group_table(_arms(setting), setting)
+    if table is None:
         raise InputError(f"the paper breaks {setting.config.suite.use} down by no group of tasks")
-    return [*tables[:-1], _add_notes(tables[-1], *paper_notes(setting))]
+    return [table]
 
 
 def _paired_tables(setting: Setting) -> list[Table]:
@@ -89,7 +89,7 @@ def _windows(setting: Setting) -> list[Table]:
     shown = read_evaluation(setting, windows.name, windows.arms(setting), "budgets, training tasks")
     budgets = by_budget(shown)
     note = "The paper draws this figure and prints no numbers of it."
-    return [_add_notes(breakdown_table(budgets), note)] if budgets else []
+    return [add_notes(breakdown_table(budgets), note)] if budgets else []
 
 
 def _transfers(setting: Setting) -> list[Experiment]:
@@ -136,10 +136,6 @@ def _released_table(setting: Setting) -> list[Table]:
 
 def _title(key: str, arm: str) -> str:
     return f"{'Acc' if key.startswith('acc') else 'Pass^3'} {arm}"
-
-
-def _add_notes(table: Table, *lines: str) -> Table:
-    return Table(table.title, table.columns, table.rows, (*table.notes, *lines), table.bold)
 
 
 LOCKED_METHODS = ("acon-ut", LOCKED, "pair")
