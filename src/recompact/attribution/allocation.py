@@ -92,8 +92,7 @@ class Allocation(ABC):
 
     def is_harmful(self, boundary: BoundaryId, outcomes: Outcomes, prior: Prior) -> bool:
         """Whether the draws that decide make a finalist harmful; `prior` is what the run teaches."""
-        arms = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
-        return harm_score(*hazard_and_burden(*arms), self.thresholds) >= 1
+        return harm_score(*hazard_and_burden(*outcomes.arms), self.thresholds) >= 1
 
     def retained(
         self,
@@ -115,12 +114,11 @@ class Allocation(ABC):
         scores = {}
         for boundary in self.finalists(seen):
             own = without_copies({boundary: self._deciding(seen[boundary])}, copied)[boundary]
-            pre, post = tuple(own.pre.values()), tuple(own.post.values())
-            if not pre or not post or is_helped(judged[boundary]):
+            if not all(own.arms) or compaction_helped(*judged[boundary].arms):
                 continue
             prior = priors.of(boundary) if priors else published_prior()
             if self.is_harmful(boundary, own, prior):
-                scores[boundary] = harm_score(*hazard_and_burden(pre, post), self.thresholds)
+                scores[boundary] = harm_score(*hazard_and_burden(*own.arms), self.thresholds)
         return most_harmful_first(scores)
 
     def _deciding(self, own: Outcomes) -> Outcomes:
@@ -144,10 +142,9 @@ class Allocation(ABC):
         for boundary, own in without_copies(seen, copied).items():
             if boundary in judgements or not (own.pre and own.post):
                 continue
-            effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
-            if is_helped(own):
+            if compaction_helped(*own.arms):
                 judgements[boundary] = "helped"
-            elif channel_of(*effect, self.thresholds) == "none":
+            elif channel_of(*hazard_and_burden(*own.arms), self.thresholds) == "none":
                 judgements[boundary] = "not harmful"
             else:
                 judgements[boundary] = "not by the rule" if boundary in complete else "stopped early"
@@ -189,11 +186,6 @@ def judged_outcomes(
 ) -> Mapping[BoundaryId, Outcomes]:
     """The outcomes that effects are estimated from: with chained draws where the allocation chains, without copies."""
     return without_copies(allocation.seen(outcomes), copied)
-
-
-def is_helped(own: Outcomes) -> bool:
-    """Whether the compaction clearly helped, by these draws."""
-    return compaction_helped(tuple(own.pre.values()), tuple(own.post.values()))
 
 
 def draws_at_most(each: int, outcomes: Mapping[BoundaryId, Outcomes]) -> int:

@@ -127,7 +127,7 @@ def _identity(
         if (own := drawn.get(BoundaryId(row.unit, row.index))) is None:
             open_tasks.add(row.task)
         else:
-            hazards[row.task] += float(hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))[0])
+            hazards[row.task] += float(hazard_and_burden(*own.arms)[0])
     with_compaction, without = _rewards(store), _rewards(uncompacted)
     both = with_compaction.keys() & without.keys()
     broken = {row.task for run in (store, uncompacted) for row in broken_trajectories(run, "collect")}

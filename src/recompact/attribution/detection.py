@@ -115,8 +115,7 @@ class Part(Allocation):
         return all(len(own.pre) >= number <= len(own.post) and not self._loses(own) for own in earlier)
 
     def _loses(self, own: Outcomes) -> bool:
-        pre, post = tuple(own.pre.values()), tuple(own.post.values())
-        return channel_by_draws(pre, post, self.thresholds) in ("error", "both")
+        return channel_by_draws(*own.arms, self.thresholds) in ("error", "both")
 
 
 @dataclass(frozen=True)
@@ -146,11 +145,7 @@ class AllocationScore:
 
 def selected_by_all(pool: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> set[BoundaryId]:
     """The boundaries that all draws together would retain, by the rule of `Uniform`: the reference."""
-    return {
-        boundary
-        for boundary, outcomes in pool.items()
-        if channel_by_draws(tuple(outcomes.pre.values()), tuple(outcomes.post.values()), thresholds) != "none"
-    }
+    return {boundary for boundary, own in pool.items() if channel_by_draws(*own.arms, thresholds) != "none"}
 
 
 def compare_allocations(

@@ -39,7 +39,7 @@ def effect_of(
     `remaining` is the number of steps that could still be taken at the boundary; `prior` is the published one where
     none is given.
     """
-    pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
+    pre, post = outcomes.arms
     if not pre or not post:
         return None
     hazard, burden = hazard_and_burden(pre, post)

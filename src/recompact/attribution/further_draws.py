@@ -6,11 +6,11 @@ sees them. What comes to nothing is not recorded, and the same command tries it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 
-from recompact.attribution.allocation import Allocation, in_turn
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.continuations import recompress
 from recompact.attribution.judgement import store_verdicts
 from recompact.attribution.records import Purpose, RunOutcomes, further_outcomes, further_unit, settings_of
@@ -26,31 +26,6 @@ from recompact.models.journal import UnitCalls
 from recompact.values.chat import Usage
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Boundary, Trajectory
-
-
-@dataclass(frozen=True)
-class PostOnly(Allocation):
-    """`draws` POST draws at every boundary; PRE has its draws elsewhere."""
-
-    draws: int
-
-    @property
-    def name(self) -> str:
-        return f"resampled {self.draws}"
-
-    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        return in_turn(
-            Draw(boundary, "POST", number)
-            for boundary, own in outcomes.items()
-            for number in range(self.draws)
-            if number not in own.post
-        )
-
-    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Collection[BoundaryId]:
-        return ()
-
-    def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
-        return self.draws * len(outcomes)
 
 
 async def make_further_draws(

@@ -108,8 +108,8 @@ def probability_harmful(
     H and B are taken as independent: they are hardly correlated in the published diagnostics (Spearman 0.004, 0.102,
     -0.054). `remaining` is the number of steps that can still be taken at the boundary.
     """
-    pre, post = ([o.value for o in arm.values()] for arm in (outcomes.pre, outcomes.post))
-    steps, post_steps = ([o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post))
+    pre, post = ([o.value for o in arm] for arm in outcomes.arms)
+    steps, post_steps = ([o.steps for o in arm] for arm in outcomes.arms)
     hazard = probability_hazard(pre, post, thresholds.hazard, prior)
     if clearly_helped(pre, post):
         return hazard

@@ -40,7 +40,7 @@ def sensitivity_to_draws(
     thresholds: Thresholds = PAPER,
 ) -> list[DrawsPoint]:
     """Subsample the draws of each arm without replacement and compare with all of them."""
-    arms = [(tuple(outcomes[b].pre.values()), tuple(outcomes[b].post.values())) for b in sorted(outcomes)]
+    arms = [outcomes[boundary].arms for boundary in sorted(outcomes)]
     full = [_effect(pre, post) for pre, post in arms]
     reference = tuple(ranks([effect[n] for effect in full]) for n in (0, 1))
     selected = _select(full, thresholds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from recompact.attribution.allocation import Allocation, draws_at_most, in_turn
 from recompact.attribution.posterior import PAPER, Thresholds
@@ -18,6 +18,7 @@ class Uniform(Allocation):
 
     draws: Annotated[int, Limit(ge=1)] = 3
     thresholds: Thresholds = PAPER
+    arms: ClassVar = ARMS
 
     @property
     def name(self) -> str:
@@ -27,7 +28,7 @@ class Uniform(Allocation):
         return in_turn(
             Draw(boundary, arm, number)
             for boundary, own in outcomes.items()
-            for arm in ARMS
+            for arm in self.arms
             for number in range(self.draws)
             if number not in own.of(arm)
         )
@@ -41,4 +42,14 @@ class Uniform(Allocation):
         return "every boundary gets the same number"
 
     def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
-        return draws_at_most(2 * self.draws, outcomes)
+        return draws_at_most(len(self.arms) * self.draws, outcomes)
+
+
+class PostOnly(Uniform):
+    """`draws` POST draws at every boundary; PRE has its draws elsewhere, and nothing is retained by these alone."""
+
+    arms: ClassVar = ("POST",)
+
+    @property
+    def name(self) -> str:
+        return f"resampled {self.draws}"

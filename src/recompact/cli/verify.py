@@ -12,12 +12,12 @@ import click
 
 from recompact.attribution.cached_input import CachedInput, cache_sentence, cached_input
 from recompact.attribution.chained import without_chaining
-from recompact.attribution.further_draws import PostOnly, make_further_draws
+from recompact.attribution.further_draws import make_further_draws
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.records import digest as digest_of, further_draws, outcomes_in, retry_left_out, settings_of
 from recompact.attribution.registry import allocation_names, allocation_of, with_allocation
 from recompact.attribution.statement import Statement, control_of, statement_of
-from recompact.attribution.uniform import Uniform
+from recompact.attribution.uniform import PostOnly, Uniform
 from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
 from recompact.attribution.verify import verify
 from recompact.attribution.violations import violations_added

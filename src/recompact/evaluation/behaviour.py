@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.divergence import consumed_texts, literals, occurs, turn_actions
+from recompact.attribution.divergence import actions_of, consumed_texts, literals, occurs, turn_actions
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import overview, trajectories
 from recompact.engine.store.store import Store
@@ -24,7 +24,7 @@ from recompact.values.progress import SILENT, Progress
 from recompact.values.stats import RESAMPLES, Estimate, bootstrap_ratios
 from recompact.values.tables import Cell, Column, Table, columns, estimate_cell
 from recompact.values.texts import quantity
-from recompact.values.trajectory import Action, Trajectory
+from recompact.values.trajectory import Action, Boundary, Trajectory
 
 FIRST, STEPS, CALLS, KEPT, HELD = "documentation_first", "steps_to_change", "documentation_calls", "kept.", "held."
 ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids, addresses and quoted words
@@ -63,31 +63,6 @@ class Behaviours:
     broken: int = 0  # tasks that all have finished, but in one of whose runs the environment broke
 
 
-@dataclass(frozen=True)
-class _ArmUnits:
-    """The trajectories to look at: by task, the units of its runs."""
-
-    label: str
-    units: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class _Compaction:
-    """What matters about one boundary: the turns after it, what it consumed, and the summary it left."""
-
-    after: tuple[tuple[Action, ...], ...]
-    consumed: tuple[str, ...]
-    summary: str | None
-
-
-@dataclass(frozen=True)
-class _Trace:
-    """What matters about one trajectory."""
-
-    turns: tuple[tuple[Action, ...], ...]
-    compactions: tuple[_Compaction, ...]
-
-
 async def behaviours(
     store: Store,
     episodes: Episodes,
@@ -96,69 +71,54 @@ async def behaviours(
     progress: Progress = SILENT,
 ) -> Behaviours:
     """What the agents of a run did after its compactions. Progress is told of each trajectory read."""
-    arms, left_out, broken = _arms(store)
-    progress.stage("behaviour", sum(len(units) for arm in arms for units in arm.units.values()))
+    arms, left_out, broken = _units(store)
+    progress.stage("behaviour", sum(len(units) for by_task in arms.values() for units in by_task.values()))
 
-    def trace_unit(unit: str) -> _Trace:
+    def read(unit: str) -> Trajectory:
         progress.done()
-        return _trace(read_trajectory(store, unit))
+        return read_trajectory(store, unit)
 
     measured, hooks = [], (True, True)
-    for arm in arms:  # one at a time: the texts of all together may be large
-        traces = {task: [trace_unit(unit) for unit in units] for task, units in arm.units.items()}
-        kinds, named = await _ask_suite(episodes, [trace for runs in traces.values() for trace in runs])
-        measured.append(_measure(arm.label, traces, kinds, named, resamples))
+    for label, by_task in arms.items():  # one at a time: the texts of all together may be large
+        runs = {task: [read(unit) for unit in units] for task, units in by_task.items()}
+        kinds, named = await _ask_suite(episodes, [trajectory for each in runs.values() for trajectory in each])
+        measured.append(_measure(label, runs, kinds, named, resamples))
         hooks = (kinds is not None, named is not None)
     run = overview(store)
     return Behaviours(run.suite, tuple(measured), *hooks, left_out, run.simulated, broken)
 
 
-def _arms(store: Store) -> tuple[list[_ArmUnits], int, int]:
-    """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with, and
-    how many tasks are left out: not finished, or broken."""
+def _units(store: Store) -> tuple[dict[str, dict[str, tuple[str, ...]]], int, int]:
+    """By arm and task, the units of its runs: the arms of an evaluation over the tasks that all have finished, or the
+    one that a run was collected with. Then how many tasks are left out: not finished, or broken."""
     if store.metadata.command != EVALUATE:
         rows = trajectories(store)
         if not rows:
             raise InputError(f"{store.path} has no trajectories yet: finish recompact collect or evaluate first")
-        return [_ArmUnits(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0, 0
+        return {overview(store).compressor: {row.task: (row.unit,) for row in rows}}, 0, 0
     begun = [arm for arm in read_arms(store) if arm.rows]
     shared = common(begun)
     if not shared.tasks:
         why = f"has no task yet that every arm has finished{shared.broken_words}"
         raise InputError(f"{store.path} {why}: continue with recompact evaluate")
-    return (
-        [
-            _ArmUnits(
-                arm.label,
-                {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
-            )
-            for arm in begun
-        ],
-        shared.left_out,
-        len(shared.broken),
-    )
-
-
-def _trace(trajectory: Trajectory) -> _Trace:
-    turns = tuple(turn_actions(turn) for turn in trajectory.turns)
-    compactions = []
-    for boundary in trajectory.boundaries:
-        summary = boundary.post.summary
-        texts = consumed_texts(boundary) if summary else ()
-        compactions.append(_Compaction(turns[boundary.step :], texts, summary.text if summary else None))
-    return _Trace(turns, tuple(compactions))
+    units = {
+        arm.label: {
+            task: tuple(unit_of(arm.settings["key"], task, run) for run in range(shared.runs)) for task in shared.tasks
+        }
+        for arm in begun
+    }
+    return units, shared.left_out, len(shared.broken)
 
 
 _Kinds = Mapping[str, Behaviour | None]
 _Named = Mapping[str, Literals]
 
 
-async def _ask_suite(episodes: Episodes, traces: Sequence[_Trace]) -> tuple[_Kinds | None, _Named | None]:
+async def _ask_suite(episodes: Episodes, runs: Sequence[Trajectory]) -> tuple[_Kinds | None, _Named | None]:
     """What the suite says about all actions and texts, each asked about once."""
-    actions = {_key(action): action for t in traces for turn in t.turns for action in turn}
-    texts = dict.fromkeys(
-        text for t in traces for c in t.compactions if c.summary is not None for text in (*c.consumed, c.summary)
-    )
+    actions = {_key(action): action for trajectory in runs for action in actions_of(trajectory)}
+    summed_up = [boundary for trajectory in runs for boundary in trajectory.boundaries if boundary.post.summary]
+    texts = dict.fromkeys(text for each in summed_up for text in (*consumed_texts(each), _summary(each)))
     try:
         kinds = await episodes.behaviours(list(actions.values()))
         named = await episodes.literals(list(texts))
@@ -174,56 +134,56 @@ def _key(action: Action) -> str:
     return canonical(action.to_json())
 
 
+def _summary(boundary: Boundary) -> str:
+    return boundary.post.summary.text if boundary.post.summary else ""
+
+
 _Counts = dict[str, dict[str, list[tuple[float, float]]]]
 """For each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
 
 
 def _measure(
-    label: str, traces: Mapping[str, Sequence[_Trace]], kinds: _Kinds | None, named: _Named | None, resamples: int
+    label: str, runs: Mapping[str, Sequence[Trajectory]], kinds: _Kinds | None, named: _Named | None, resamples: int
 ) -> ArmBehaviour:
     counts: _Counts = {}
-    for task, runs in traces.items():
-        for trace in runs:
-            for key, count, of in (*_after(trace, kinds), *_kept_literals(trace, named), *_calls(trace, kinds)):
-                counts.setdefault(key, {}).setdefault(task, []).append((count, of))
-    every = [trace for runs in traces.values() for trace in runs]
-    compactions = sum(len(trace.compactions) for trace in every)
-    return ArmBehaviour(label, len(traces), len(every), compactions, _ratios(counts, list(traces), resamples))
+    every = [(task, trajectory) for task, own in runs.items() for trajectory in own]
+    for task, trajectory in every:
+        after = _after(trajectory, kinds) if kinds is not None else ()
+        for key, count, of in (*after, *_kept_literals(trajectory, named)):
+            counts.setdefault(key, {}).setdefault(task, []).append((count, of))
+    compactions = sum(len(trajectory.boundaries) for _, trajectory in every)
+    return ArmBehaviour(label, len(runs), len(every), compactions, _ratios(counts, list(runs), resamples))
 
 
-def _after(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
-    """The first action after each compaction, and the steps to the next mutation, or to the end where there is none."""
-    for compaction in trace.compactions if kinds is not None else ():
-        assert kinds is not None
-        if not compaction.after:
-            continue
-        yield FIRST, kinds[_key(compaction.after[0][0])] == "documentation", 1
-        changing = (n for n, turn in enumerate(compaction.after, 1) if "mutation" in {kinds[_key(a)] for a in turn})
-        yield STEPS, next(changing, len(compaction.after)), 1
+def _after(trajectory: Trajectory, kinds: _Kinds) -> Iterable[tuple[str, float, float]]:
+    """The first action after each compaction, the steps to the next mutation, or to the end where there is none, and
+    the look-ups of all."""
+    turns = [[kinds[_key(action)] for action in turn_actions(turn)] for turn in trajectory.turns]
+    for boundary in trajectory.boundaries:
+        if after := turns[boundary.step :]:
+            yield FIRST, after[0][0] == "documentation", 1
+            yield STEPS, next((n for n, turn in enumerate(after, 1) if "mutation" in turn), len(after)), 1
+    yield CALLS, sum(turn.count("documentation") for turn in turns), 1
 
 
-def _kept_literals(trace: _Trace, named: _Named | None) -> Iterable[tuple[str, float, float]]:
+def _kept_literals(trajectory: Trajectory, named: _Named | None) -> Iterable[tuple[str, float, float]]:
     """By kind, how many of the literals that each summary replaced are in it, and whether it holds any."""
-    for compaction in trace.compactions:
-        if (summary := compaction.summary) is None:
+    for boundary in trajectory.boundaries:
+        if boundary.post.summary is None:
             continue
+        summary, texts = _summary(boundary), consumed_texts(boundary)
         if named is None:
-            before = {ANY: {literal for text in compaction.consumed for literal in literals(text)}}
+            before = {ANY: {literal for text in texts for literal in literals(text)}}
             after = {ANY: {literal for literal in before[ANY] if occurs(literal, summary)} | set(literals(summary))}
         else:
             before, after = {}, {kind: set(of_kind) for kind, of_kind in named[summary].items()}
-            for text in compaction.consumed:
+            for text in texts:
                 for kind, of_kind in named[text].items():
                     before.setdefault(kind, set()).update(of_kind)
         for kind in dict.fromkeys([*before, *after]):
             consumed, held = before.get(kind, set()), after.get(kind, set())
             yield f"{KEPT}{kind}", len(consumed & held), len(consumed)
             yield f"{HELD}{kind}", bool(held), 1
-
-
-def _calls(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
-    if kinds is not None:
-        yield CALLS, sum(kinds[_key(action)] == "documentation" for turn in trace.turns for action in turn), 1
 
 
 def _ratios(counts: _Counts, tasks: Sequence[str], resamples: int) -> dict[str, Ratio]:

@@ -44,6 +44,11 @@ class Outcomes:
     def of(self, arm: ContinuationArm) -> Mapping[int, Outcome]:
         return self.pre if arm == "PRE" else self.post
 
+    @property
+    def arms(self) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]]:
+        """The outcomes of PRE, and those of POST."""
+        return tuple(self.pre.values()), tuple(self.post.values())
+
 
 @dataclass(frozen=True, order=True)
 class Draw:
