@@ -30,7 +30,7 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.chat import canonical
-from recompact.values.progress import Progress
+from recompact.values.progress import Progress, Silent
 from recompact.values.template import Template
 from recompact.values.texts import quantity
 from recompact.values.tokens import TokenCounter
@@ -312,15 +312,11 @@ class _Silent:
 
 
 @dataclass(frozen=True)
-class _Within:
+class _Within(Silent):
     """Progress of work within a larger stage, which counts its units only if they are `counted`."""
 
     whole: Progress
     counted: bool = True
-
-    def stage(self, name: str, total: int | None = None, done: int = 0) -> None: ...
-
-    def expect(self, total: int) -> None: ...
 
     def done(self) -> None:
         if self.counted:

@@ -83,7 +83,7 @@ async def select(study: Study, candidates: Sequence[Candidate], under: str = "")
     cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
     rows = await fit_runs(study, templates, cells, under)
     shared, excluded = whole_cells(rows, cells)
-    fits = [_fit(study.store, name, rows[name], shared, cells) for name in templates]
+    fits = [fit_of(study.store, name, rows[name], shared, cells) for name in templates]
     return Selection(tuple(fits), best(fits), tasks, excluded=tuple(map(str, excluded)))
 
 
@@ -111,7 +111,7 @@ async def check(study: Study, candidates: Sequence[Candidate], under: str = "") 
     if not shared or (gain is not None and gain.high < 0):
         winner = ORIGINAL
     return Selection(
-        tuple(_fit(study.store, name, rows[name], shared, cells) for name in templates),
+        tuple(fit_of(study.store, name, rows[name], shared, cells) for name in templates),
         winner,
         tasks,
         TESTED,
@@ -175,17 +175,13 @@ def whole_cells(rows: Mapping[str, Rows], cells: Sequence[Cell]) -> tuple[list[C
     return [cell for cell in cells if cell not in broken], sorted(broken)
 
 
-def fit_of(name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell]) -> Fit:
+def fit_of(store: Store, name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell]) -> Fit:
     """How a template did on the cells that count."""
     runs = [rows[cell] for cell in shared]
     steps = fmean(row.steps for row in runs) if runs else 0.0
     broken = sum(rows[cell].ending == BROKEN for cell in cells)
-    return Fit(name, len(runs), sum(row.success for row in runs), steps, broken)
-
-
-def _fit(store: Store, name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell]) -> Fit:
-    failed = failed_compactions(store, [rows[cell] for cell in shared])
-    return replace(fit_of(name, rows, shared, cells), failed=failed.number)
+    failed = failed_compactions(store, runs).number
+    return Fit(name, len(runs), sum(row.success for row in runs), steps, broken, failed)
 
 
 def difference(one: Rows, other: Rows, cells: Sequence[Cell]) -> Estimate | None:

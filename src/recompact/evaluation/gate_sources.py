@@ -4,8 +4,10 @@ probes of such compactions, without continuing anything."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 from recompact.attribution.records import says_nothing
@@ -23,6 +25,7 @@ from recompact.evaluation.probes import CompactionPoint
 from recompact.evaluation.probing import KIND as PROBE, Compacted, compaction_unit, unit_name
 from recompact.evaluation.replay import NO_SUMMARY, POST, PRE, Case, case_of, draw_unit, refuse_evaluation, try_restore
 from recompact.models.failures import SetAside
+from recompact.values.candidate import read_record
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template, resolve
 from recompact.values.trajectory import Trajectory
@@ -94,12 +97,8 @@ class TaskPairs:
                 for pick in picks
                 for side in sides
             ]
-            study = sides[0].study
             plan = EvaluationPlan(tuple(side.arm for side in sides), tuple(self.tasks), tuple(runs))
-            try:
-                await play_plan(study, plan)
-            except Unfinished as unfinished:
-                aside |= _set_aside(unfinished)
+            aside |= await _play(play_plan(sides[0].study, plan))
         return [
             Pair(pick.item, pick.run, *(self._result(side, pick, aside) for side in (self.base, self.new)))
             for pick in picks
@@ -116,11 +115,16 @@ class TaskPairs:
         return Result(float(row.success), row.steps)
 
 
-def _set_aside(unfinished: Unfinished) -> dict[str, str]:
-    """The units that would fail again, with the reason; raises for those that may succeed another time."""
-    if waiting := [unit for unit in unfinished.units if not isinstance(unit.failure, SetAside)]:
-        raise Unfinished(waiting)
-    return {unit.name: str(unit.failure) for unit in unfinished.units}
+async def _play(work: Awaitable[None]) -> dict[str, str]:
+    """Do this. Returns the units that would fail again, with the reason; raises for those that may succeed another
+    time."""
+    try:
+        await work
+    except Unfinished as unfinished:
+        if waiting := [unit for unit in unfinished.units if not isinstance(unit.failure, SetAside)]:
+            raise Unfinished(waiting) from None
+        return {unit.name: str(unit.failure) for unit in unfinished.units}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class ReplayPairs:
 
     @property
     def items(self) -> list[str]:
-        return [str(id) for id in self._ids]
+        return list(self._ids)
 
     @property
     def empty(self) -> Gate:
@@ -159,15 +163,15 @@ class ReplayPairs:
         return Gate(self.base.name, self.new.name, noun="compaction", simulated=simulated, identical=same)
 
     @property
-    def _ids(self) -> dict[BoundaryId, str]:
-        return {id: str(id) for row in boundary_rows(self.study.store) for id in [BoundaryId(row.unit, row.index)]}
+    def _ids(self) -> dict[str, BoundaryId]:
+        ids = [BoundaryId(row.unit, row.index) for row in boundary_rows(self.study.store)]
+        return {str(id): id for id in ids}
 
     async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
-        by_name = {name: id for id, name in self._ids.items()}
-        units, places = [], []
+        ids, units, places = self._ids, [], []
         finished = self.study.store.finished("trajectory")
         for pick in picks:
-            case = await self._case(pick.item, by_name[pick.item])
+            case = await self._case(pick.item, ids[pick.item])
             both = [self._place(case, arm, pick.run) for arm in (self.base, self.new)] if case else None
             missing = [(arm, unit) for arm, unit in both or () if isinstance(unit, str) and unit not in finished]
             if case is not None and missing and not await self._can_restore(case):
@@ -176,11 +180,8 @@ class ReplayPairs:
                 opening = self._openings.get(str(case.id))
                 units += [draw_unit(case, unit, arm, opening, self.failed) for arm, unit in missing if opening]
             places.append(both)
-        aside: dict[str, str] = {}
-        try:
-            await self.study.complete("gate", "trajectory", {unit.name: unit for unit in units}.values())
-        except Unfinished as unfinished:
-            aside = _set_aside(unfinished)
+        once = {unit.name: unit for unit in units}
+        aside = await _play(self.study.complete("gate", "trajectory", once.values()))
         return [
             Pair(pick.item, pick.run, *(self._result(unit, aside) for _, unit in both)) if both else None
             for pick, both in zip(picks, places, strict=True)
@@ -262,36 +263,32 @@ class ProbePairs:
         )
 
     async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
-        points = {point.name: point for point in self.points}
-        units = {
-            unit.name: unit
-            for pick in picks
-            for arm in (self.base, self.new)
-            if arm.kind != NONE
-            for unit in [compaction_unit(self.study, self._unit(points, pick, arm), points[pick.item], arm, 1)]
-        }
-        aside: dict[str, str] = {}
-        try:
-            await self.study.complete("gate", PROBE, units.values())
-        except Unfinished as unfinished:
-            aside = _set_aside(unfinished)
+        units = {}
+        for pick, arm in product(picks, (self.base, self.new)):
+            if arm.kind != NONE:
+                name = self._unit(pick, arm)
+                units[name] = compaction_unit(self.study, name, self._points[pick.item], arm, 1)
+        aside = await _play(self.study.complete("gate", PROBE, units.values()))
         return [
-            Pair(pick.item, pick.run, *(self._result(points, pick, arm, aside) for arm in (self.base, self.new)))
+            Pair(pick.item, pick.run, *(self._result(pick, arm, aside) for arm in (self.base, self.new)))
             for pick in picks
         ]
 
-    @staticmethod
-    def _unit(points: Mapping[str, CompactionPoint], pick: Pick, arm: Arm) -> str:
-        return unit_name(points[pick.item], arm.key, "gate", pick.run)
+    @cached_property
+    def _points(self) -> dict[str, CompactionPoint]:
+        return {point.name: point for point in self.points}
 
-    def _result(self, points: Mapping[str, CompactionPoint], pick: Pick, arm: Arm, aside: Mapping[str, str]) -> Result:
-        point = points[pick.item]
+    def _unit(self, pick: Pick, arm: Arm) -> str:
+        return unit_name(self._points[pick.item], arm.key, "gate", pick.run)
+
+    def _result(self, pick: Pick, arm: Arm, aside: Mapping[str, str]) -> Result:
+        point = self._points[pick.item]
         if arm.kind == NONE:
             return Result(1.0, point.pre.size)
-        name = self._unit(points, pick, arm)
+        name = self._unit(pick, arm)
         if name in aside:
             return Result(None, reason=aside[name])
-        compacted = Compacted.from_json(self.study.store.result(name))
+        compacted = read_record(Compacted, self.study.store.result(name))
         if not compacted.texts:
             return Result(0.0, reason=f"{NO_SUMMARY}: {compacted.failed}")
         shown = sum(fact.shown_in(compacted.texts[0]) for fact in point.facts)

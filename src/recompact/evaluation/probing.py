@@ -5,8 +5,8 @@ Everything that a model is asked is a unit of a run: journaled, resumable, and a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from recompact.attribution.divergence import visible_text
@@ -18,6 +18,7 @@ from recompact.evaluation.arms import NONE, Arm
 from recompact.evaluation.probes import CompactionPoint, Probe
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
+from recompact.values.candidate import read_record
 from recompact.values.chat import Decoding, Request, canonical, sha256, system, user
 from recompact.values.context import Context
 from recompact.values.stats import FEWEST, bootstrap_ratios
@@ -47,13 +48,6 @@ class Compacted:
     tokens: tuple[int, ...]
     failed: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"texts": list(self.texts), "tokens": list(self.tokens), "failed": self.failed}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Compacted:
-        return Compacted(tuple(data["texts"]), tuple(data["tokens"]), data["failed"])
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -68,17 +62,8 @@ class Asked:
     judged: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.probe.kind,
-            "question": self.probe.question,
-            "answer": self.probe.answer,
-            "shown": self.shown,
-            "shown_again": self.shown_again,
-            "baseline": self.baseline,
-            "reply": self.reply,
-            "right": self.right,
-            "judged": self.judged,
-        }
+        probe = {"kind": self.probe.kind, "question": self.probe.question, "answer": self.probe.answer}
+        return {**probe, **{key: value for key, value in asdict(self).items() if key != "probe"}}
 
 
 @dataclass(frozen=True)
@@ -130,33 +115,40 @@ class Probing:
 
     def recall(self, name: str, kind: str = "fact") -> Share | None:
         """The share of facts that are shown, with its interval over points."""
-        return _share([each.kept(kind) for each in self.of(name)])
+        return self._share(name, lambda asked: asked.shown, kind)
 
     def second(self, name: str) -> Share | None:
         """The same after a second compaction, of facts that the turns between do not show again."""
-        pairs = []
-        for each in self.of(name):
-            own = [a for a in each.asked if a.probe.kind == "fact" and a.shown_again is not None]
-            pairs.append((sum(bool(a.shown_again) for a in own), len(own)))
-        return _share(pairs)
+        return self._share(name, lambda asked: asked.shown_again)
 
     def gain(self, name: str) -> Share | None:
         """Recall minus that of the latest history of as many tokens: a longer summary gains nothing by its length."""
-        pairs = []
-        for each in self.of(name):
-            own = [a for a in each.asked if a.probe.kind == "fact"]
-            pairs.append((sum(a.shown - a.baseline for a in own), len(own)))
-        return _share(pairs)
+        return self._share(name, lambda asked: asked.shown - asked.baseline)
 
     def answers(self, name: str, kind: str | None = None) -> Share | None:
         """The share of right answers, of the questions that the model answers with the whole context."""
         known = {(each.point, a.probe.question) for each in self.of(FULL) for a in each.asked if a.right}
+        return self._share(name, lambda asked: asked.right, kind, known)
+
+    def _share(
+        self,
+        name: str,
+        counted: Callable[[Asked], int | None],
+        kind: str | None = "fact",
+        known: Collection[tuple[str, str]] | None = None,
+    ) -> Share | None:
+        """A ratio of sums over the probes of a kind that `counted` has a number for, points drawn with replacement."""
         pairs = []
         for each in self.of(name):
-            own = [a for a in each.asked if (each.point, a.probe.question) in known and a.right is not None]
-            own = [a for a in own if kind is None or a.probe.kind == kind]
-            pairs.append((sum(bool(a.right) for a in own), len(own)))
-        return _share(pairs)
+            own = [asked for asked in each.asked if kind is None or asked.probe.kind == kind]
+            own = [asked for asked in own if known is None or (each.point, asked.probe.question) in known]
+            numbers = [int(number) for asked in own if (number := counted(asked)) is not None]
+            pairs += [(sum(numbers), len(numbers))] if numbers else []
+        if not pairs:
+            return None
+        above, below = [a for a, _ in pairs], [b for _, b in pairs]
+        drawn = bootstrap_ratios([(above, below)])[0] if len(pairs) >= FEWEST else None
+        return Share(sum(above) / sum(below), drawn.low if drawn else None, drawn.high if drawn else None)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -187,16 +179,6 @@ def _plain(share: Share | None) -> list[float | None] | None:
     return [share.value, share.low, share.high] if share else None
 
 
-def _share(pairs: Sequence[tuple[int, int]]) -> Share | None:
-    """A ratio of sums, with points drawn with replacement."""
-    own = [pair for pair in pairs if pair[1]]
-    if not own:
-        return None
-    above, below = [a for a, _ in own], [b for _, b in own]
-    drawn = bootstrap_ratios([(above, below)])[0] if len(own) >= FEWEST else None
-    return Share(sum(above) / sum(below), drawn.low if drawn else None, drawn.high if drawn else None)
-
-
 async def probe(
     study: Study, points: Sequence[CompactionPoint], arms: Sequence[Arm], *, ask: bool = False, judge: bool = False
 ) -> Probing:
@@ -212,7 +194,7 @@ async def probe(
         if point.recorded is not None:
             shown[point.name, RECORDED] = Compacted((visible_text(point.recorded),), (point.recorded.size,))
     for name, (point, arm) in compactions.items():
-        shown[point.name, arm.name] = Compacted.from_json(study.store.result(name))
+        shown[point.name, arm.name] = read_record(Compacted, study.store.result(name))
     replies = await _ask(study, asking, shown) if ask else {}
     by_name = {point.name: point for point in asking}
     conditions = [_condition(by_name[place], name, made, replies) for (place, name), made in shown.items()]
@@ -248,7 +230,7 @@ def compaction_unit(
             return Compacted(tuple(texts), tuple(tokens), str(failure))
         return Compacted(tuple(texts), tuple(tokens))
 
-    return Unit(name, play, _recorder(study, name, Compacted.to_json))
+    return Unit(name, play, _recorder(study, name, asdict))
 
 
 async def _generations(
