@@ -23,18 +23,19 @@ from recompact.adaptation.causes import (
 from recompact.adaptation.facts import SPARING
 from recompact.adaptation.missing_facts import KINDS, Kind
 from recompact.adaptation.placement import leaves, place_of, soften_sentence, without_absolutes
-from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
+from recompact.attribution.bisection.cause import Cause, Trial
+from recompact.attribution.bisection.pieces import Piece
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.template import default_template, parse_sections
 from recompact.values.trajectory import Boundary
 
 PREFIX = (system("Be brief."), user("The task."))
 
 
-def cause(loss: str = "success", task: str = "a", *pieces: CausePiece, placebo: bool = True) -> Cause:
-    trials = {"closing": Draws((1.0, 1.0), (3, 3)), "placebo": Draws((0.0,), (9,)) if placebo else Draws()}
+def cause(loss: str = "success", task: str = "a", *pieces: Piece, placebo: bool = True) -> Cause:
+    trials = {"closing": Trial((Outcome(1.0, 3),) * 2), "placebo": Trial((Outcome(0.0, 9),) if placebo else ())}
     return Cause(BoundaryId(f"collect/{task}", 1), "found", loss, 12, pieces, 5, 100, **trials)  # type: ignore[arg-type]
 
 
@@ -172,18 +173,18 @@ def test_a_piece_is_lost_where_half_of_its_literals_are_gone() -> None:
 
 @pytest.mark.parametrize(("lines", "is_set"), [(1, False), (2, False), (3, True)])
 def test_an_entry_of_several_lines_is_a_set_of_records(lines: int, is_set: bool) -> None:
-    entry = CausePiece("entry", 1, "\n  ".join(["- rows:", "r1|3", "r2|4"][:lines]), 10)
+    entry = Piece("entry", 1, "\n  ".join(["- rows:", "r1|3", "r2|4"][:lines]), 10)
     assert ("result" in form_kinds(entry, ())) is is_set
 
 
 def test_the_most_telling_kind_comes_first() -> None:
-    lines = [CausePiece("line", n, "All is paid.", 9, heading) for n, heading in enumerate(["## Done", "## Goal"] * 2)]
+    lines = [Piece("line", n, "All is paid.", 9, heading) for n, heading in enumerate(["## Done", "## Goal"] * 2)]
     at = boundary("x")
-    assert kinds_of(cause("success", "a", *lines, CausePiece("line", 9, "x", 9, "## Next")), at, Trials()) == (
+    assert kinds_of(cause("success", "a", *lines, Piece("line", 9, "x", 9, "## Next")), at, Trials()) == (
         "open",
         "condition",
     )
-    request = CausePiece("request", 1, "Pay.", 9)
+    request = Piece("request", 1, "Pay.", 9)
     assert kinds_of(cause("success", "a", *lines[:2], request), at, Trials()) == ("condition", "open")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import pytest
@@ -13,6 +13,7 @@ from recompact.evaluation.gate import Gate, Pair, Result, Verdict
 from recompact.evaluation.probes import BLANK, STEPS, CompactionPoint, Probe, point_of_moment
 from recompact.evaluation.probing import FULL, Asked, Compacted, Condition, Probing, Share, unit_name
 from recompact.values.betting import first_above
+from recompact.values.candidate import read_record
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.literals import Literal
@@ -162,8 +163,8 @@ def test_a_record_of_probes_has_every_condition_and_the_mean_size() -> None:
     first = data["conditions"][1]
     assert (first["point"], first["condition"], first["tokens"], first["before"]) == ("p0", "arm", 20, 100)
     assert [each["right"] for each in first["asked"]] == [True, False, None, None, None]
-    made = Compacted(("a", "b"), (3, 4), "why")
-    assert Compacted.from_json(json.loads(json.dumps(made.to_json()))) == made
+    compacted = Compacted(("a", "b"), (3, 4), "why")
+    assert read_record(Compacted, json.loads(json.dumps(asdict(compacted)))) == compacted
 
 
 def count(text: str) -> int:

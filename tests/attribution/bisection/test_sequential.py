@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.attribution.bisection.bisect import FEWEST, MOST, allowance, bisection_unit
-from recompact.attribution.bisection.cause import Cause, CausePiece, Draws, cause_of, read_causes, write_cause
+from recompact.attribution.bisection.cause import NO_TRIAL, Cause, Trial, read_causes, write_cause
 from recompact.attribution.bisection.pieces import Intervention, Piece
-from recompact.attribution.bisection.search import NO_TRIAL, Result, Search, Trial, search
+from recompact.attribution.bisection.search import Search, search
 from recompact.attribution.bisection.sequential import Levels, SequentialTest, levels_of
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
@@ -83,16 +83,16 @@ def test_of_copies_one_draw_is_all_there_is() -> None:
 def test_a_search_brings_back_success_where_verification_saw_it_lost() -> None:
     def lost(pre: float, post: float) -> str:
         verified = Outcomes({0: Outcome(pre, 9)}, {0: Outcome(post, 9)})
-        return Search("b", (), (), verified).loss
+        return Search(AT, (), (), verified).loss
 
-    threshold = Search("b", (), (), Outcomes({}, {})).thresholds.hazard
+    threshold = Search(AT, (), (), Outcomes({}, {})).thresholds.hazard
     assert lost(1.0, 1.0 - threshold) == "success"
     assert lost(1.0, 1.01 - threshold) == "steps"
     assert lost(0.0, 1.0) == "steps"
 
 
 def test_where_nothing_was_dropped_nothing_is_asked() -> None:
-    asked = search(Search("b", (), (), Outcomes({0: Outcome(1.0, 9)}, {0: Outcome(0.0, 9)})))
+    asked = search(Search(AT, (), (), Outcomes({0: Outcome(1.0, 9)}, {0: Outcome(0.0, 9)})))
     with pytest.raises(StopIteration) as ended:
         next(asked)
     assert (ended.value.value.ending, ended.value.value.draws) == ("nothing dropped", 0)
@@ -135,17 +135,19 @@ def found(*names: str, ending: str = "found", loss: str = "success") -> Cause:
     pieces = (piece("entry", 1), piece("turn", 1), piece("turn", 2))
     lines = (piece("line", 1), piece("request", 1))
     closing, lost = tuple(outcomes(10, 11)), tuple(outcomes(30, 30, 31, value=0.0))
-    result = Result(
+    return Cause(
+        AT,
         ending,  # type: ignore[arg-type]
         loss,  # type: ignore[arg-type]
         14,
-        frozenset(names),
-        post=Trial(Intervention(), lost),
-        whole=Trial(Intervention(), closing),
-        closing=Trial(Intervention(), closing),
-        placebo=Trial(Intervention(), lost[:1]) if "placebo" not in ending else NO_TRIAL,
+        tuple(each for each in (*pieces, *lines) if each.name in names),
+        len(pieces),
+        sum(each.tokens for each in pieces),
+        Trial(lost),
+        Trial(closing),
+        Trial(closing),
+        Trial(lost[:1]) if "placebo" not in ending else NO_TRIAL,
     )
-    return cause_of(AT, result, pieces, lines)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +190,8 @@ def test_a_record_reads_as_it_was_written(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_draws_count_what_came_of_them() -> None:
-    draws = Draws((1.0, 0.5, 0.0), (10, 11, 13))
-    assert (draws.draws, draws.successes) == (3, 1.5)
-    assert draws.words("success") == "1.5 of 3 succeed"
-    assert draws.words("steps") == "11.3 steps in 3 draws"
-    assert CausePiece("turn", 3, "x", 5).name == "turn 3"
+    trial = Trial((Outcome(1.0, 10), Outcome(0.5, 11), Outcome(0.0, 13)))
+    assert (trial.draws, trial.success) == (3, 0.5)
+    assert trial.words("success") == "1.5 of 3 succeed"
+    assert trial.words("steps") == "11.3 steps in 3 draws"
+    assert Piece("turn", 3, "x", 5).name == "turn 3"

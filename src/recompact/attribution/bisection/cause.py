@@ -128,7 +128,7 @@ class Cause:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Cause:
-        trials = {name: Trial(tuple(map(Outcome, *data[name]))) for name in _TRIALS}
+        post, whole, closing, placebo = (Trial(tuple(map(Outcome, *data[name]))) for name in _TRIALS)
         return Cause(
             BoundaryId(*data["boundary"]),
             data["ending"],
@@ -137,7 +137,10 @@ class Cause:
             tuple(Piece(*piece) for piece in data["pieces"]),
             data["dropped"],
             data["dropped_tokens"],
-            **trials,
+            post,
+            whole,
+            closing,
+            placebo,
         )
 
 
