@@ -37,7 +37,7 @@ from recompact.adaptation.method import (
     without_usable,
 )
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
-from recompact.adaptation.revision import revision_schema, whole_part
+from recompact.adaptation.revision import revision_schema, rewritten
 from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
 from recompact.engine.store.records import read_trajectory
@@ -92,13 +92,8 @@ async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Se
     work = WORK.format(first=original.first, update=original.update, aim=given.aim, freedom=freedom)
 
     def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
-        revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
         clauses = tuple(_clause(entry, chosen) for entry in read_list(value, "rules"))
-        if revised == original:
-            raise ValueError("nothing was changed")
-        if broken := _broken(given, revised):
-            raise ValueError("; ".join(broken[:5]))
-        return revised, clauses
+        return rewritten(value, original, lambda revised: _broken(given, revised)), clauses
 
     answer = await ask(optimizer, f"{introduction}\n{work}", SCHEMA, check)
     template, clauses = answer.value or (None, ())

@@ -8,17 +8,23 @@ none of it can get into a prompt.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from math import ceil
 from typing import cast
 
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.lock import instances_in, locked_candidate
 from recompact.adaptation.method import Method, MethodInputs
-from recompact.adaptation.missing_facts import AGAIN, KINDS, Kind, MissingFacts, missing_facts, number_of_facts
+from recompact.adaptation.missing_facts import (
+    AGAIN,
+    KIND_TEXTS,
+    KINDS,
+    Kind,
+    MissingFacts,
+    missing_facts,
+    number_of_facts,
+)
 from recompact.adaptation.placement import leaves, with_lines
 from recompact.attribution.boundary_view import BoundaryView
 from recompact.attribution.divergence import consumed_texts
@@ -39,7 +45,7 @@ class Form:
 
 
 def _form(name: str) -> Form:
-    wordings = tomllib.loads(files("recompact.adaptation").joinpath("clauses.toml").read_text(encoding="utf-8"))[name]
+    wordings = KIND_TEXTS[name]
     return Form({kind: wordings[kind] for kind in wordings if kind != "unaltered"}, wordings["unaltered"])
 
 

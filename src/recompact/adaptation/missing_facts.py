@@ -8,9 +8,11 @@ are also told from how a text names them, whoever chose its words.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, Literal, get_args
 
 from recompact.attribution.boundary_view import BoundaryView
@@ -39,22 +41,9 @@ Kind = Literal[
     "error",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-NOUNS: Mapping[Kind, tuple[str, str]] = {
-    "secret": ("token or password", "tokens or passwords"),
-    "identifier": ("identifier", "identifiers"),
-    "path": ("path", "paths"),
-    "number": ("number", "numbers"),
-    "amount": ("amount", "amounts"),
-    "date": ("date or time", "dates or times"),
-    "wording": ("name or wording", "names or wordings"),
-    "interface": ("API name or parameter", "API names or parameters"),
-    "page": ("page read again", "pages read again"),
-    "result": ("result fetched again", "results fetched again"),
-    "done": ("finished action done again", "finished actions done again"),
-    "condition": ("condition of the task", "conditions of the task"),
-    "open": ("open item", "open items"),
-    "error": ("error text", "error texts"),
-}
+KIND_TEXTS = tomllib.loads(files("recompact.adaptation").joinpath("clauses.toml").read_text(encoding="utf-8"))
+"""All that is said of each kind: its nouns, the words that texts name it by, and the clauses against its loss."""
+NOUNS: Mapping[Kind, tuple[str, str]] = {kind: tuple(KIND_TEXTS["nouns"][kind]) for kind in KINDS}
 AGAIN: frozenset[Kind] = frozenset({"page", "result", "done"})
 """Kinds that show in what was done again, not in what is missing. The last three show in neither: no literal tells."""
 
@@ -255,29 +244,9 @@ def _key(action: Action) -> str:
     return canonical(action.to_json())
 
 
-_WORDS: Mapping[Kind, str] = {
-    "secret": r"tokens?\b|credential|password|log-?ins?\b|logged in|session|authenti|authori[sz]|secret|sign-?in",
-    "condition": (
-        r"condition|restrict|criteri|filter|qualif|constraint|predicate|(?:wording|words) of the (?:request|task)"
-    ),
-    "result": r"retrieved|rows?\b|records\b|results?\b|entries\b|data\b|subset",
-    "identifier": r"identifier|ids?\b|literals?\b|references?\b|(?:email )?address",
-    "interface": (
-        r"signature|parameter|apis?\b|documentation|docs\b|endpoint|call form|how (?:calls|each|to call)|interface"
-    ),
-    "page": r"pages?\b|paginat|paged\b|cursor",
-    "done": (
-        r"mutation|completed|finished|changes?\b|side effects?|actions?\b|already (?:sent|made|done|paid)|payments?\b"
-    ),
-    "open": r"open\b|unresolved|remain|pending|to be done|unfinished",
-    "error": r"errors?\b|fail",
-    "amount": r"amounts?\b|prices?\b|totals?\b|counts?\b|numbers?\b",
-    "date": r"dates?\b|times?\b|deadline",
-    "path": r"paths?\b|files?\b|director|links?\b",
+_NAMING: Mapping[Kind, re.Pattern[str]] = {
+    kind: re.compile(rf"(?i)\b(?:{words})") for kind, words in KIND_TEXTS["named"].items()
 }
-"""How texts name one kind of information, whoever chose the words."""
-
-_NAMING = {kind: re.compile(rf"(?i)\b(?:{words})") for kind, words in _WORDS.items()}
 _WORD = re.compile(r"[a-zà-öø-ÿ]{4,}")
 
 

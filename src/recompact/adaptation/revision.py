@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -295,14 +295,21 @@ async def revise(
 
 def _read_draft(value: Any, original: Template, clauses: Sequence[Clause], instances: frozenset[str]) -> Template:
     """The template as the optimizer wrote it; raises ValueError where it broke a rule, or left all its clauses out."""
-    revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
-    if revised == original:
-        raise ValueError("nothing was changed")
-    if broken := problems_of(original, revised, instances):
-        raise ValueError("; ".join(broken[:5]))
+    revised = rewritten(value, original, lambda revised: problems_of(original, revised, instances))
     text = " ".join(f"{revised.first} {revised.update}".split())
     if not any(" ".join(clause.text.split()) in text for clause in clauses):
         raise ValueError("no clause of rules stands in first or update: put each in its place, in the same words")
+    return revised
+
+
+def rewritten(value: Any, original: Template, problems: Callable[[Template], Sequence[str]]) -> Template:
+    """The template with both parts as an optimizer wrote them; raises ValueError where that changes nothing, or has
+    problems."""
+    revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
+    if revised == original:
+        raise ValueError("nothing was changed")
+    if broken := problems(revised):
+        raise ValueError("; ".join(broken[:5]))
     return revised
 
 

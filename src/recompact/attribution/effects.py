@@ -17,13 +17,12 @@ from recompact.attribution.posterior import (
     Thresholds,
     clearly_helped,
     difference_of,
-    hazard_interval,
     probability_harmful,
 )
 from recompact.attribution.prior import DISPERSION, Prior
 from recompact.values.effect import Channel, Effect
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.values.stats import CONFIDENCE, Estimate, student, variance_of_mean, wilson
+from recompact.values.stats import CONFIDENCE, Estimate, newcombe, student, variance_of_mean, wilson
 
 
 def effect_of(
@@ -124,8 +123,11 @@ def channel_by_draws(pre: Sequence[Outcome], post: Sequence[Outcome], thresholds
 
 
 def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
-    """H with its interval: see `recompact.attribution.posterior.hazard_interval`."""
-    return hazard_interval([o.value for o in pre], [o.value for o in post], confidence)
+    """H with Newcombe's interval for a difference of proportions.
+
+    Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
+    """
+    return newcombe(*(wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post)))
 
 
 def burden_estimate(

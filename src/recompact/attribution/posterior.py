@@ -24,7 +24,7 @@ from recompact.attribution.prior import (
     published_prior,
 )
 from recompact.values.outcome import ContinuationArm, Outcomes
-from recompact.values.stats import CONFIDENCE, Estimate, newcombe, wilson
+from recompact.values.stats import newcombe, wilson
 
 if TYPE_CHECKING:
     from recompact.values.stats import Array
@@ -75,14 +75,6 @@ def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:
     a, b = pre.variance / pre.draws, post.variance / post.draws
     freedom = (a + b) ** 2 / (a * a / pre.freedom + b * b / post.freedom)
     return post.mean - pre.mean, math.sqrt(a + b), freedom
-
-
-def hazard_interval(pre: Sequence[float], post: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """H with Newcombe's interval for a difference of proportions.
-
-    Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
-    """
-    return newcombe(*(wilson(fmean(arm), len(arm), confidence) for arm in (pre, post)))
 
 
 def clearly_helped(pre: Sequence[float], post: Sequence[float]) -> bool:

@@ -12,13 +12,13 @@ from recompact.adaptation.method import Method
 from recompact.adaptation.registry import load_method
 from recompact.attribution.allocation import Allocation, RunFacts
 from recompact.attribution.bisection.bisect import PHASE, SHARE
-from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws
+from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws, imagined_outcomes
 from recompact.attribution.registry import allocation_named, allocation_of
 from recompact.engine.assembly import open_suite
 from recompact.engine.config import Config
 from recompact.engine.forecast import Amount, Forecast, Work, scale_usage, with_price
 from recompact.engine.store.calls import pace_of
-from recompact.engine.store.runs import boundary_rows
+from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_verdicts import ArmVerification
@@ -35,7 +35,7 @@ from recompact.evaluation.reproduction.experiments import (
 from recompact.evaluation.reproduction.habits import UsualTrajectory, habits_of
 from recompact.evaluation.reproduction.paper import benchmark
 from recompact.values.chat import Usage
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Outcomes
 
 CONTINUATION = 0.7  # of a trajectory's tokens: the mean that follows from the paper's table of costs
 EVIDENCE = 0.25  # of [adapt] evidence_tokens: what a diagnosis is usually shown
@@ -154,16 +154,11 @@ def _counts(
             return train + selection * experiment.adapted, 2 * DRAWS * boundaries
 
 
-def imagined_draws(allocation: Allocation, boundaries: int, steps: float = 15.0) -> int:
+def imagined_draws(allocation: Allocation, boundaries: int, steps: int = 15) -> int:
     """How many draws an allocation takes for so many boundaries, of which one in ten is harmful."""
-    chance = Random("forecast")
     ids = [BoundaryId(f"collect/{n}", 1) for n in range(boundaries)]
-    harmful = {id for id in ids if chance.random() < HARMFUL}
-
-    def outcome(draw: Draw) -> Outcome:
-        hurt = draw.arm == "POST" and draw.boundary in harmful
-        return Outcome(float(chance.random() < (0.2 if hurt else 0.8)), max(1, round(chance.gauss(steps, 2.5))))
-
+    rows = {id: BoundaryRow(id.unit, 1, "", 0, 0, 0, steps, True) for id in ids}
+    outcome = imagined_outcomes(rows, 3 * steps, Random("forecast"))
     return len(draws_of(allocation, {id: Outcomes() for id in ids}, outcome))
 
 
