@@ -37,7 +37,7 @@ from recompact.adaptation.method import (
     without_usable,
 )
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
-from recompact.adaptation.revision import revision_schema, rewritten
+from recompact.adaptation.revision import read_rewriting, revision_schema
 from recompact.engine.collection import PHASE as COLLECT, unit_of
 from recompact.engine.config import Count, Threshold
 from recompact.engine.store.records import read_trajectory
@@ -93,7 +93,7 @@ async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Se
 
     def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
         clauses = tuple(_clause(entry, chosen) for entry in read_list(value, "rules"))
-        return rewritten(value, original, lambda revised: _broken(given, revised)), clauses
+        return read_rewriting(value, original, lambda revised: _broken(given, revised)), clauses
 
     answer = await ask(optimizer, f"{introduction}\n{work}", SCHEMA, check)
     template, clauses = answer.value or (None, ())

@@ -295,14 +295,14 @@ async def revise(
 
 def _read_draft(value: Any, original: Template, clauses: Sequence[Clause], instances: frozenset[str]) -> Template:
     """The template as the optimizer wrote it; raises ValueError where it broke a rule, or left all its clauses out."""
-    revised = rewritten(value, original, lambda revised: problems_of(original, revised, instances))
+    revised = read_rewriting(value, original, lambda revised: problems_of(original, revised, instances))
     text = " ".join(f"{revised.first} {revised.update}".split())
     if not any(" ".join(clause.text.split()) in text for clause in clauses):
         raise ValueError("no clause of rules stands in first or update: put each in its place, in the same words")
     return revised
 
 
-def rewritten(value: Any, original: Template, problems: Callable[[Template], Sequence[str]]) -> Template:
+def read_rewriting(value: Any, original: Template, problems: Callable[[Template], Sequence[str]]) -> Template:
     """The template with both parts as an optimizer wrote them; raises ValueError where that changes nothing, or has
     problems."""
     revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
