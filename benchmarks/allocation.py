@@ -30,7 +30,6 @@ from recompact.attribution.chained import Chained, Link, links_of, with_chained
 from recompact.attribution.detection import sample, selected_by_all, shuffle_draws
 from recompact.attribution.effects import hazard_and_burden
 from recompact.attribution.halving import Halving
-from recompact.attribution.posterior import PAPER
 from recompact.attribution.racing import DEFAULT, Racing
 from recompact.attribution.registry import trajectory_facts
 from recompact.attribution.uniform import Uniform
@@ -39,6 +38,7 @@ from recompact.engine.collection import collect
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
+from recompact.values.effect import PAPER
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.progress import Silent
 from recompact.values.stats import Estimate, pearson, percentile_estimate

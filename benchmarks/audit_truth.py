@@ -25,12 +25,12 @@ from statistics import fmean
 from textwrap import fill
 
 from allocation import BUDGET, CACHE, collect_run, draw_truth, run_name
-from recompact.attribution.posterior import PAPER
 from recompact.audit.runs import audit_run
 from recompact.audit.scoring import assess
 from recompact.audit.worth import FILE, STRATA, Stratum, Worth, sentences, stratum_of
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.store import Store
+from recompact.values.effect import PAPER
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import Estimate, percentile_estimate, ranks, spearman, wilson
 

@@ -23,7 +23,6 @@ from typing import Any
 
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.effects import channel_of
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.engine.rollout import Agent
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary
@@ -38,6 +37,7 @@ from recompact.simulation.notes import is_page
 from recompact.suites.pocket import PocketSuite, parse
 from recompact.values.chat import Reply, Request
 from recompact.values.context import Context
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import ARMS, ContinuationArm
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import counter

@@ -24,11 +24,11 @@ from recompact.adaptation.pair import swap_arms
 from recompact.attribution.boundary_view import BoundaryView, Continuation
 from recompact.attribution.divergence import actions_of, repeated_actions
 from recompact.attribution.effects import effect_of
-from recompact.attribution.posterior import PAPER
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
 from recompact.engine.store.verdicts import Verdict
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
+from recompact.values.effect import PAPER
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Boundary, Ending, Score, Trajectory

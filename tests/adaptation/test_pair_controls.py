@@ -13,9 +13,9 @@ from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather, retained_evidence
 from recompact.adaptation.pair import DIAGNOSIS, random_boundaries, swap_arms, swapped_arms
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.posterior import PAPER
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.store import Store
+from recompact.values.effect import PAPER
 from recompact.values.tokens import counter
 
 

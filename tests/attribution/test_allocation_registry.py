@@ -15,7 +15,6 @@ from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import Chained, Segment
 from recompact.attribution.detection import sample
 from recompact.attribution.halving import Halving
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.registry import (
     ALLOCATIONS,
@@ -31,6 +30,7 @@ from recompact.engine.config import ConfigError, VerifyConfig
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
 from recompact.errors import InputError, OptionError
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 STRICT = Thresholds(0.25, 3.0)

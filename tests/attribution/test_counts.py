@@ -7,7 +7,7 @@ from sentences import numbers_in
 
 from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
-from recompact.attribution.posterior import Thresholds
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 from recompact.attribution.detection import sample
 from recompact.attribution.effects import channel_of, effect_of, harm_score, hazard_and_burden
 from recompact.attribution.halving import Halving, half_of, rollouts
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import Outcome, Outcomes, exact
 
 

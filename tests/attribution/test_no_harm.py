@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.no_harm import NONE, probability_none
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import learn_priors
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import probable_count
 

@@ -9,8 +9,9 @@ from attribution_support import arm, outcomes, random_pool
 from examples import examples
 from hypothesis import given, strategies as st
 
-from recompact.attribution.posterior import PAPER, clearly_helped, probability_harmful
+from recompact.attribution.posterior import clearly_helped, probability_harmful
 from recompact.attribution.prior import FOLDS, learn_priors, published_prior
+from recompact.values.effect import PAPER
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 Arm = list[tuple[float, int]]

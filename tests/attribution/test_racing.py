@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from recompact.attribution.posterior import (
     Lengths,
-    Thresholds,
     clearly_helped,
     doubt_after,
     probability_burden,
@@ -20,6 +19,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD
 from recompact.attribution.racing import Race, Racing, StoppingRule
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import ARMS, Draw, Outcome, Outcomes
 
 HERE = boundary(1)

@@ -31,7 +31,6 @@ from run_files import change_rows, select_rows
 from recompact.attribution.divergence import needed_facts
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import digest as verify_digest
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import verify
@@ -47,7 +46,7 @@ from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.effect import Effect
+from recompact.values.effect import Effect, Thresholds
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.progress import SILENT, Progress
 from recompact.values.template import Template

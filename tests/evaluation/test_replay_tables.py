@@ -10,14 +10,13 @@ from made_up_runs import begin, collect
 from report_support import adapted_template
 from sentences import numbers_in
 
-from recompact.attribution.posterior import Thresholds
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.store import Store
 from recompact.evaluation.replay import Condition, Replay, ReplayDraw, cited_boundaries
 from recompact.evaluation.replay_tables import condition_table, fact_table, tally
 from recompact.evaluation.summary import SIMULATED
 from recompact.values.candidate import Candidate, Clause, Selection
-from recompact.values.effect import Effect
+from recompact.values.effect import Effect, Thresholds
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number

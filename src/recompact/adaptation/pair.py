@@ -21,11 +21,11 @@ from recompact.adaptation.revision import Diagnosis, diagnose, revise
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import settings_of
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.texts import all_of, quantity
 
@@ -158,8 +158,7 @@ def random_boundaries(store: Store) -> tuple[BoundaryView, ...]:
 
 def swapped_arms(store: Store) -> tuple[BoundaryView, ...]:
     """The retained boundaries, each continuation under the name of the other arm."""
-    settings = settings_of(store)
-    thresholds = Thresholds(settings.hazard, settings.burden)
+    thresholds = settings_of(store).thresholds
     return tuple(swap_arms(view, thresholds) for view in retained_evidence(store))
 
 

@@ -20,8 +20,8 @@ from recompact.attribution.effects import (
     hazard_and_burden,
     most_harmful_first,
 )
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.prior import LearnedPriors, Prior, learn_priors, published_prior
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcomes, without_copies
 from recompact.values.trajectory import Ending
 

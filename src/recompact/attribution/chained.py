@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Ending
 

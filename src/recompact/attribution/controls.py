@@ -13,7 +13,6 @@ from recompact.attribution.effects import equal_draws, hazard_and_burden
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in
 from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
@@ -78,7 +77,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     """All controls of a verified run; `uncompacted` has the same tasks without compaction."""
     verification = read_verdicts(store)
     outcomes = outcomes_in(store).outcomes
-    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
+    thresholds = verification.settings.thresholds
     draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
     begun = {f.id: f.outcomes for f in verification.verdicts if 0 in f.outcomes.pre and 0 in f.outcomes.post}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.values.effect import Effect
+from recompact.values.effect import PAPER, Effect, Thresholds
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import spearman
 

@@ -14,9 +14,9 @@ from typing import Literal
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import channel_by_draws
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.prior import LearnedPriors
 from recompact.models.journal import seed_of
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.stats import Estimate, spread
 

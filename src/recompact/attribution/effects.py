@@ -11,16 +11,9 @@ from fractions import Fraction
 from math import hypot
 from statistics import fmean
 
-from recompact.attribution.posterior import (
-    PAPER,
-    Lengths,
-    Thresholds,
-    clearly_helped,
-    difference_of,
-    probability_harmful,
-)
+from recompact.attribution.posterior import Lengths, clearly_helped, difference_of, probability_harmful
 from recompact.attribution.prior import DISPERSION, Prior
-from recompact.values.effect import Channel, Effect
+from recompact.values.effect import PAPER, Channel, Effect, Thresholds
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.values.stats import CONFIDENCE, Estimate, newcombe, student, variance_of_mean, wilson
 

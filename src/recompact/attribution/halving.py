@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.models.journal import seed_of
 from recompact.registry import Limit
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 Half = Literal["up", "even"]

@@ -13,7 +13,6 @@ from typing import Any
 from recompact.attribution.allocation import Allocation, Judgement, judged_outcomes
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of, equal_draws
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.records import Purpose, fresh_summaries, further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of
@@ -142,7 +141,7 @@ def judge(store: Store, settings: VerifyConfig, allocation: Allocation | None = 
     summaries, copied_summaries = _further_judged(store, "resample")
     all_copied = copied | copied_pairs | copied_summaries
     wordings = fresh_summaries(store)
-    thresholds = Thresholds(settings.hazard, settings.burden)
+    thresholds = settings.thresholds
     verdicts = []
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.prior import (
     BOUNDARIES,
     FOLDS,
@@ -23,6 +22,7 @@ from recompact.attribution.prior import (
     published_prior,
     won_and_lost,
 )
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import BoundaryId, Outcomes
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from recompact.attribution.prior import (
     likelihood,
     published_prior,
 )
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import ContinuationArm, Outcomes
 from recompact.values.stats import newcombe, wilson
 
@@ -30,20 +31,6 @@ if TYPE_CHECKING:
     from recompact.values.stats import Array
 
     Number = float | Array
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where an effect begins to count as harmful (tau_H, tau_B)."""
-
-    hazard: float = 0.5
-    burden: float = 5.0
-
-    def __str__(self) -> str:
-        return f"H >= {self.hazard:g} or B >= {self.burden:g}"
-
-
-PAPER = Thresholds()
 
 
 @dataclass(frozen=True)

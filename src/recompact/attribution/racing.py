@@ -13,9 +13,7 @@ from functools import lru_cache
 
 from recompact.attribution.allocation import Allocation, RunFacts, in_turn
 from recompact.attribution.posterior import (
-    PAPER,
     Lengths,
-    Thresholds,
     clearly_helped,
     doubt_after,
     probability_burden,
@@ -23,6 +21,7 @@ from recompact.attribution.posterior import (
     probability_hazard,
 )
 from recompact.attribution.prior import Prior
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from recompact.attribution.allocation import NO_RUN, Allocation, RunFacts, TrajectoryFacts
 from recompact.attribution.chained import Chained, links_of
-from recompact.attribution.posterior import Thresholds
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
@@ -50,7 +49,7 @@ def allocation_named(settings: VerifyConfig, run: RunFacts = NO_RUN, directory: 
     The plug-in is called with its options and, where it has such parameters, with `thresholds`, `seed` and `run`.
     """
     name, options = _parts(settings)
-    offered = {"thresholds": Thresholds(settings.hazard, settings.burden), "seed": run.seed, "run": run}
+    offered = {"thresholds": settings.thresholds, "seed": run.seed, "run": run}
     allocation: Allocation = ALLOCATIONS.make(
         name, options, Allocation, "it must be a recompact.Allocation", directory, **offered
     )

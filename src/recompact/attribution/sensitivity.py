@@ -14,7 +14,8 @@ from math import comb, lcm
 from random import Random
 
 from recompact.attribution.effects import channel_of, compaction_helped, first_draws, hazard_and_burden
-from recompact.attribution.posterior import PAPER, Thresholds, helped_by_means
+from recompact.attribution.posterior import helped_by_means
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.values.stats import Estimate, jaccard, pearson, ranks, spread
 

@@ -16,7 +16,6 @@ from recompact.attribution.determinism import copied_arms
 from recompact.attribution.judgement import Verification, priors_of
 from recompact.attribution.legend import LEGEND, headline
 from recompact.attribution.no_harm import probability_none
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of, describe_allocation
 from recompact.engine.config import VerifyConfig
@@ -220,8 +219,7 @@ def statement_of(verification: Verification, control: FalseRetention | None = No
     examined = [f for f in verification.verdicts if f.effect is not None and not f.left_out]
     retained = [f for f in examined if f.retained]
     confirmed = [f.confirmed for f in retained if f.confirmed is not None]
-    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
-    none = probability_none({f.id: f.outcomes for f in examined}, thresholds) if retained else 0.0
+    none = probability_none({f.id: f.outcomes for f in examined}, verification.settings.thresholds) if retained else 0.0
     return Statement(
         settings=verification.settings,
         settled=verification.settled,

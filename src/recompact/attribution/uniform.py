@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from recompact.attribution.allocation import Allocation, draws_at_most, in_turn
-from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.registry import Limit
+from recompact.values.effect import PAPER, Thresholds
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 

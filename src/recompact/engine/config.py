@@ -28,6 +28,7 @@ from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
+from recompact.values.effect import Thresholds
 from recompact.values.reading import key, lines_of
 from recompact.values.texts import command_line
 
@@ -224,6 +225,10 @@ class VerifyConfig:
         "halving", "how draws are spent: halving, uniform:N, racing, … or file.py:name; chained: before any of them"
     )
     options: dict[str, Any] = key({}, "options of that allocation")
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return Thresholds(self.hazard, self.burden)
 
 
 @dataclass(frozen=True)

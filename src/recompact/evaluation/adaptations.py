@@ -87,7 +87,7 @@ def several_adaptations(shown: Evaluation, against: str = PROMPTING) -> list[Sev
         if (named := _NUMBERED.fullmatch(arm.base)) and other.base != arm.base:
             groups.setdefault((named[1], arm.scope, other.label), []).append((arm, other))
     tasks, runs = shown.shared.tasks, shown.shared.runs
-    found = []
+    gained = []
     for (method, scope, label), pairs in groups.items():
         if len(pairs) < 2 or not tasks:
             continue
@@ -98,25 +98,25 @@ def several_adaptations(shown: Evaluation, against: str = PROMPTING) -> list[Sev
         for key, matrix, gain in zip(keys, gains, bootstrap_crossed(gains), strict=True):
             mean, differ = fmean(fmean(each[key]) for each in own), sum(map(any, zip(*matrix, strict=True)))
             of = tuple(map(fmean, matrix))
-            found.append(SeveralAdaptations(method, scope, label, key, mean, gain, of, len(tasks), differ))
-    return found
+            gained.append(SeveralAdaptations(method, scope, label, key, mean, gain, of, len(tasks), differ))
+    return gained
 
 
-def adaptations_table(found: Sequence[SeveralAdaptations]) -> Table:
+def adaptations_table(several: Sequence[SeveralAdaptations]) -> Table:
     """One row for each method and metric."""
     rows: list[Row] = []
-    for each in found:
+    for each in several:
         ends = [number(each.metric, gain).text for gain in (min(each.of), max(each.of))]
         shown = replace(interval(each.metric, each.gain, signed=True), unmarked=not each.marks)
         title = metric(each.metric).title
         of = f"{ends[0]} to {ends[1]}"
         rows.append((each.method, each.scope, title, len(each.of), number(each.metric, each.mean), shown, of))
-    against = ", ".join(dict.fromkeys(each.against for each in found))
+    against = ", ".join(dict.fromkeys(each.against for each in several))
     notes = [
         f"Minus {against}; 95 % intervals resample adaptations and tasks, 10,000 times: they are about the method,"
         " those of single arms about one template."
     ]
-    if not all(each.marks for each in found):
+    if not all(each.marks for each in several):
         notes.append(f"Not marked: with fewer than {FEWEST} adaptations, or too few tasks, intervals are too narrow.")
     heads = columns("method", "scope", "metric", "adaptations", "mean", "gain", "of", gain="Δ", of="Δ of each")
     return Table("Over adaptations", heads, tuple(rows), tuple(notes))

@@ -115,12 +115,12 @@ def arm_costs(store: Store, evaluation: Evaluation, arm: ArmRuns) -> ArmCosts:
         (row, compactions_of(store, unit_of(arm.settings["key"], row.task, row.run)))
         for row in _shared_rows(evaluation, arm)
     ]
-    shares = [_cached_share(row, made) for row, made in rows]
+    shares = [_cached_share(row, compactions) for row, compactions in rows]
     spent = [cost(row.usage, share) for (row, _), share in zip(rows, shares, strict=True)]
     runs = evaluation.shared.runs
     [estimate] = bootstrap([[fmean(spent[n : n + runs]) for n in range(0, len(spent), runs)]])
     agents = [row.usage.get("agent", Usage()) for row, _ in rows]
-    bills = [pair for row, made in rows for pair in _full_bills(row, made)]
+    bills = [pair for row, compactions in rows for pair in _full_bills(row, compactions)]
     number = len(bills)
     mean = (
         CompactionBill(
@@ -141,8 +141,8 @@ def arm_costs(store: Store, evaluation: Evaluation, arm: ArmRuns) -> ArmCosts:
         estimate,
         all(_is_reported(row) for row, _ in rows),
         number,
-        sum(made.before for _, made in rows),
-        sum(made.after for _, made in rows),
+        sum(compactions.before for _, compactions in rows),
+        sum(compactions.after for _, compactions in rows),
         mean,
         sum(bill.payback is not None and calls >= bill.payback for bill, calls in bills) / number if number else None,
     )
@@ -159,15 +159,15 @@ def _is_reported(row: TaskRun) -> bool:
     return 0 < agent.input <= agent.cache_reported
 
 
-def _cached_share(row: TaskRun, made: Compactions) -> float:
+def _cached_share(row: TaskRun, compactions: Compactions) -> float:
     share = row.usage["agent"].cached_share if _is_reported(row) else None
-    return made.cached if share is None else share
+    return compactions.cached if share is None else share
 
 
-def _full_bills(row: TaskRun, made: Compactions) -> Iterator[tuple[CompactionBill, int]]:
+def _full_bills(row: TaskRun, compactions: Compactions) -> Iterator[tuple[CompactionBill, int]]:
     """Each compaction's bill with its share of what the trajectory's summaries cost, and the calls after it."""
-    each = cost_of_summary(row.usage.get("compressor", Usage())) / made.number if made.number else 0.0
-    for bill, calls in zip(made.bills, made.following, strict=True):
+    each = cost_of_summary(row.usage.get("compressor", Usage())) / compactions.number if compactions.number else 0.0
+    for bill, calls in zip(compactions.bills, compactions.following, strict=True):
         yield CompactionBill(bill.read, bill.written, bill.saved, each), calls
 
 

@@ -145,8 +145,8 @@ def _probes(point: CompactionPoint) -> Iterator[Probe]:
     calls = [action for turn in (point.following or point.later)[:1] for action in turn_actions(turn) if action.name]
     if calls:
         yield Probe("next", _NEXT, _call_text(calls[0]))
-    made = (_call_text(action)[:_SHORT] for turn in point.later for action in turn_actions(turn) if action.name)
-    steps = list(dict.fromkeys(made))[:STEPS]
+    upcoming = (_call_text(action)[:_SHORT] for turn in point.later for action in turn_actions(turn) if action.name)
+    steps = list(dict.fromkeys(upcoming))[:STEPS]
     if len(steps) > 1:
         yield Probe("open", _OPEN, "\n".join(steps))
 

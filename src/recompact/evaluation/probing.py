@@ -197,7 +197,7 @@ async def probe(
         shown[point.name, arm.name] = read_record(Compacted, study.store.result(name))
     replies = await _ask(study, asking, shown) if ask else {}
     by_name = {point.name: point for point in asking}
-    conditions = [_condition(by_name[place], name, made, replies) for (place, name), made in shown.items()]
+    conditions = [_condition(by_name[place], name, compacted, replies) for (place, name), compacted in shown.items()]
     order = {name: n for n, name in enumerate([FULL, RECORDED, *(arm.name for arm in complete)])}
     conditions.sort(key=lambda each: order[each.name])
     probing = Probing(tuple(conditions), len(points), len(points) - len(asking))
@@ -253,12 +253,12 @@ def _recorder(study: Study, name: str, to_json: Callable[[Any], Any]) -> Callabl
 
 
 def _condition(
-    point: CompactionPoint, name: str, made: Compacted, replies: Mapping[tuple[str, str, int], str]
+    point: CompactionPoint, name: str, compacted: Compacted, replies: Mapping[tuple[str, str, int], str]
 ) -> Condition:
-    again = made.texts[1] if len(made.texts) > 1 else None
+    again = compacted.texts[1] if len(compacted.texts) > 1 else None
     between = "\n".join(turn.text for turn in point.following)
-    size = made.tokens[0] if made.tokens else 0
-    text, latest = (made.texts[0] if made.texts else ""), point.latest(size) if size else ""
+    size = compacted.tokens[0] if compacted.tokens else 0
+    text, latest = (compacted.texts[0] if compacted.texts else ""), point.latest(size) if size else ""
     asked = []
     for number, each in enumerate(point.probes):
         reply = replies.get((point.name, name, number))
@@ -266,7 +266,7 @@ def _condition(
         right = None if reply is None else each.answered_by(reply) or (False if each.kind == "fact" else None)
         shown_again = None if again is None or met_again else each.shown_in(again)
         asked.append(Asked(each, each.shown_in(text), shown_again, each.shown_in(latest), reply, right))
-    return Condition(point.name, name, size, point.pre.size, tuple(asked), made.failed)
+    return Condition(point.name, name, size, point.pre.size, tuple(asked), compacted.failed)
 
 
 # Questions to models
@@ -289,15 +289,15 @@ async def _ask(
     units: dict[tuple[str, str, int], str] = {}
     requests: dict[str, tuple[str, str]] = {}
     for point in points:
-        for (place, condition), made in shown.items():
-            if place != point.name or not made.texts:
+        for (place, condition), compacted in shown.items():
+            if place != point.name or not compacted.texts:
                 continue
             for number, each in enumerate(point.probes):
                 # By what is asked about what: a context that is written anew is another question.
-                key = sha256(f"{made.texts[0]}\n{each.question}")[:16]
+                key = sha256(f"{compacted.texts[0]}\n{each.question}")[:16]
                 name = unit_name(point, "ask", key)
                 units[place, condition, number] = name
-                requests[name] = (READER, f"<known>\n{made.texts[0]}\n</known>\n\n{each.question}")
+                requests[name] = (READER, f"<known>\n{compacted.texts[0]}\n</known>\n\n{each.question}")
     model = study.config.agent.model
     await study.complete("ask", KIND, [_question(study, n, model, "agent", *both) for n, both in requests.items()])
     return {where: str(study.store.result(name)["reply"]) for where, name in units.items()}

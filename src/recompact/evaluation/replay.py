@@ -17,7 +17,6 @@ from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import priors_of
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, says_nothing, settings_of
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.verify import play_draw
@@ -38,7 +37,7 @@ from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.values.candidate import Candidate
 from recompact.values.chat import canonical
-from recompact.values.effect import Effect
+from recompact.values.effect import Effect, Thresholds
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 from recompact.values.template import Template
 from recompact.values.texts import command_line
@@ -284,7 +283,7 @@ def _judge_replay(case: Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None
     after = [trajectory for arm, trajectory in recorded if arm == POST]
     needed = needed_facts(boundary, before)
     settings = settings_of(store) if store.metadata.verified is not None else case.study.config.verify
-    thresholds = Thresholds(settings.hazard, settings.burden)
+    thresholds = settings.thresholds
     pre = Condition(PRE, tuple(_draw_of(trajectory, None, needed) for trajectory in before))
     own = case.study.template.hash
     original = (

@@ -1,4 +1,5 @@
-"""The effect of one compaction as a value: success lost (H), steps added (B), their intervals, and P(harmful)."""
+"""The effect of one compaction as a value: success lost (H), steps added (B), their intervals, P(harmful), and from
+where on an effect counts as harmful."""
 
 from __future__ import annotations
 
@@ -8,6 +9,20 @@ from typing import Any, Literal
 from recompact.values.stats import Estimate
 
 Channel = Literal["error", "burden", "both", "none"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where an effect begins to count as harmful (tau_H, tau_B)."""
+
+    hazard: float = 0.5
+    burden: float = 5.0
+
+    def __str__(self) -> str:
+        return f"H >= {self.hazard:g} or B >= {self.burden:g}"
+
+
+PAPER = Thresholds()
 
 
 @dataclass(frozen=True)

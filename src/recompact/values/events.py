@@ -55,5 +55,5 @@ def tell(listener: Callable[[Any], object], event: object) -> None:
     try:
         listener(event)
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        _log.warning("a listener of %s failed, and the work goes on: %s", type(event).__name__, told)
+        reason = f"{type(error).__name__}: {error}"
+        _log.warning("a listener of %s failed, and the work goes on: %s", type(event).__name__, reason)

@@ -132,6 +132,6 @@ def exact_values(text: str) -> Iterator[str]:
     ['pay-7f3a91', 'ada@x.org', '/src/a/main.py']
     """
     text = text[:_LOOKED_AT]
-    found = dict.fromkeys(match[0] for match in _VALUE.finditer(text))
+    values = dict.fromkeys(match[0] for match in _VALUE.finditer(text))
     more = (each.text for each in literals(text) if each.kind in _KINDS)
-    yield from (value for value in dict.fromkeys((*found, *more)) if len(value) <= _LONGEST and ", " not in value)
+    yield from (value for value in dict.fromkeys((*values, *more)) if len(value) <= _LONGEST and ", " not in value)

@@ -21,7 +21,6 @@ from recompact.attribution.bisection.pieces import (
 from recompact.attribution.bisection.search import Conversation, Search, search
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import needed_facts, occurs
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.verify import outcome_of, places, play_draw
 from recompact.engine.collection import unit_of as collected_unit
@@ -129,7 +128,7 @@ async def _bisect(
             pieces,
             lines,
             known[id],
-            Thresholds(settings.hazard, settings.burden),
+            settings.thresholds,
             statements=statements_in(boundary, lines, tasks[id.unit].text, study.count),
             suspects=suspects_in(store, id, boundary, pieces),
             most=most,

@@ -13,7 +13,7 @@ from statistics import fmean
 from recompact.attribution.bisection.cause import Cause, Ending, Trial
 from recompact.attribution.bisection.pieces import Intervention, Piece, placebo_for
 from recompact.attribution.bisection.sequential import Decision, Levels, Loss, SequentialTest, levels_of
-from recompact.attribution.posterior import Thresholds
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 MOST_PIECES = 3

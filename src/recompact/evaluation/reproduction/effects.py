@@ -12,7 +12,6 @@ from recompact.attribution.counts import counts, coupling
 from recompact.attribution.detection import Part, PartRule, compare_allocations, selected_by_all
 from recompact.attribution.effects import effects_of
 from recompact.attribution.halving import Halving
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.records import outcomes_in, settings_of
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
@@ -24,6 +23,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.reproduction.arms import NamedRow, beside_notes, paper_notes, with_paper
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
 from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
+from recompact.values.effect import Thresholds
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.tables import Cell, Number, Row, Table, columns, estimate_cell
 from recompact.values.texts import quantity
@@ -50,8 +50,7 @@ COUNTED = (
 def effect_table(setting: Setting) -> Table:
     """How many compactions hurt, and how: the paper's section 3.3 and its appendix."""
     with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        verify = settings_of(store)
-        thresholds = Thresholds(verify.hazard, verify.burden)
+        thresholds = settings_of(store).thresholds
         effects = effects_of(outcomes_in(store).outcomes, thresholds)
         success = {row.unit: row.success for row in trajectories(store) if row.compactions}
     every = counts(effects, success, thresholds)
@@ -110,8 +109,7 @@ def _correlation(value: float | None, shown: bool) -> Cell:
 def allocation_table(setting: Setting) -> Table:
     """What halving and three pairs for every boundary find of what nine draws select."""
     with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        verify = settings_of(store)
-        thresholds = Thresholds(verify.hazard, verify.burden)
+        thresholds = settings_of(store).thresholds
         pool = _complete(outcomes_in(store).outcomes)
         rules = cited_boundaries(store)
     uniform = Uniform(3, thresholds)
@@ -159,8 +157,7 @@ def draws_table(setting: Setting) -> Table:
 def threshold_table(setting: Setting) -> Table:
     """What other thresholds would select from three pairs."""
     with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        verify = settings_of(store)
-        thresholds = Thresholds(verify.hazard, verify.burden)
+        thresholds = settings_of(store).thresholds
         points = sensitivity_to_thresholds(_complete(outcomes_in(store).outcomes), thresholds=thresholds)
     rows = tuple(
         (point.threshold, Number(point.value, 1), point.selected, Number(point.jaccard, 2)) for point in points

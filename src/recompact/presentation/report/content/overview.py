@@ -10,7 +10,6 @@ from typing import Any
 from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.judgement import Verification
 from recompact.attribution.legend import entry_of
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.registry import describe_allocation
 from recompact.engine.store.runs import Overview, TrajectoryRow
 from recompact.engine.store.verdicts import Kind, Verdict, effect_numbers
@@ -133,7 +132,7 @@ def counts_table(
     """The paper's counts, for all trajectories, the failed and the successful ones; `success` is by unit. With
     `endings`, a note says how they ended if none succeeded."""
     effects = {f.id: f.effect for f in verification.verdicts if f.effect is not None}
-    limits = Thresholds(verification.settings.hazard, verification.settings.burden)
+    limits = verification.settings.thresholds
     heads = columns(
         *("group", "trajectories", "boundaries", "reduced", "severe_hazard", "longer", "severe_burden", "harmful"),
         "trajectories_with_harmful",

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.judgement import Verification
-from recompact.attribution.posterior import Thresholds
 from recompact.attribution.sensitivity import (
     DrawsPoint,
     ThresholdPoint,
@@ -23,6 +22,7 @@ from recompact.attribution.sensitivity import (
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import exact_boundary_table
 from recompact.presentation.report.figures.drawing import FINE, HARM, INK, WIDE, Figure, drawing, grid, short_label
+from recompact.values.effect import Thresholds
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number, Table, columns, estimate_cell
 from recompact.values.texts import quantity
@@ -206,7 +206,7 @@ def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], verificatio
 def _caption(verification: Verification, chosen: Sequence[Panel]) -> str:
     effects = {f.id: f.effect for f in verification.verdicts if f.effect is not None}
     passed = {f.id.unit: f.row.trajectory_success for f in verification.verdicts if f.id in effects}
-    all_of, *_ = counts(effects, passed, Thresholds(verification.settings.hazard, verification.settings.burden))
+    all_of, *_ = counts(effects, passed, verification.settings.thresholds)
     draws = sorted({n for f in verification.verdicts if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
     often = quantity(draws[0], "draw") if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]} draws"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
@@ -243,7 +243,7 @@ def sensitivity_figures(verification: Verification) -> list[Figure]:
     most, outcomes = verification.equal_draws
     if most < PAIRS:
         return []
-    thresholds = Thresholds(verification.settings.hazard, verification.settings.burden)
+    thresholds = verification.settings.thresholds
     varied = sensitivity_to_thresholds(
         outcomes,
         [round(f * thresholds.hazard, 6) for f in AROUND],
