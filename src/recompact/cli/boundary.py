@@ -44,7 +44,7 @@ def command(run: str, id: str, directory: Path, full: bool, only_cause: bool, as
     if only_cause:
         if cause is None:
             again = command_line("bisect", store.path, str(named))
-            raise InputError(f"nobody has searched for the cause of {named} yet: {again} does")
+            raise InputError(f"the cause of {named} has not been searched for yet: {again}")
         print_json(cause_json(cause)) if as_json else print_cause(cause, full)
         return
     if as_json:

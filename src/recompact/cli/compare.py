@@ -17,7 +17,7 @@ from recompact.cli.console import (
     print_tables,
     say,
 )
-from recompact.cli.evaluate import check_against, one_evaluation_by, print_by_model, print_evaluation
+from recompact.cli.evaluate import Layout, check_against, one_evaluation_by, print_by_model, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm
 from recompact.evaluation.breakdown import MODEL, breakdown_table, by_group, check_by
@@ -59,7 +59,7 @@ def command(
     if MODEL in by and len(what) > 1:
         if details or len(by) > 1:
             raise click.UsageError("--by model compares evaluations: give no other --by, and no --details")
-        print_by_model(what, directory, form, against, runs)
+        print_by_model(what, directory, Layout(form, against), runs)
         return
     by = one_evaluation_by(by, several=False)
     if len(what) > 1 and (against or details):
@@ -70,7 +70,7 @@ def command(
         every = _all(what[0], directory, runs)
         check_by(by, group_keys(every.arms))
         check_against(against, every.arms)
-        print_evaluation(every, form, against=against, by=by, details=details, more={})
+        print_evaluation(every, Layout(form, against, by, details))
         return
     first, second = _pair(what, directory)
     check_by(by, group_keys([first, second]))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -42,6 +45,7 @@ from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.engine.shared_starts import sharing
 from recompact.engine.store.runs import open_run, retry_broken, run_path
 from recompact.engine.store.store import Store
+from recompact.engine.study import Watch
 from recompact.errors import InputError
 from recompact.evaluation.adaptations import (
     adaptations_table,
@@ -71,6 +75,16 @@ from recompact.presentation.report.content.lead import answer
 from recompact.values.tables import Format, Table
 from recompact.values.template import resolve
 from recompact.values.texts import command_line
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an evaluation is printed: in which format, against which arm, broken down by what, and how much of it."""
+
+    form: Format = "terminal"
+    against: str | None = None
+    by: tuple[str, ...] = ()
+    details: bool = False
 
 
 @click.command(name="evaluate")
@@ -151,12 +165,14 @@ def command(
         raise click.UsageError("--verify needs --strategies, whose table has H and B")
     by = one_evaluation_by(by, several=len(configs) > 1)
     arms += tuple(name for name in strategies(strategy_list) if name not in arms) if strategy_list is not None else ()
-    again, form, paths, incomplete = this_command(), "json" if as_json else form, [], False
-    given = arms
+    again, paths, incomplete = this_command(), [], False
+    layout = Layout("json" if as_json else form, against, by, details)
+    progress = partial(watch, quiet=layout.form != "terminal")
+    named = arms
     for config in configs:
         loaded = with_split(load_config(config), split, limit)
         if adaptations:
-            arms = (*given, *_adapted_arms(config, adaptations, again, form, dry_run=dry_run))
+            arms = (*named, *_adapted_arms(config, adaptations, again, layout.form, dry_run=dry_run))
             arms = arms if PROMPTING in arms or against else (PROMPTING, *arms)
         own = resolve(loaded.compressor.template, config.parent)
         chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
@@ -166,52 +182,27 @@ def command(
             from recompact.evaluation.reproduction.forecast import forecast_evaluation
 
             plans = plan_verifications(loaded, chosen, path) if verified else []
-            print_forecast(asyncio.run(forecast_evaluation(loaded, chosen, runs, path, plans)), loaded, path, form)
+            expected = asyncio.run(forecast_evaluation(loaded, chosen, runs, path, plans))
+            print_forecast(expected, loaded, path, layout.form)
             continue
         with open_run(path) as store:
             with ending_early(path, again):
-                work = _evaluate(
-                    loaded,
-                    store,
-                    chosen,
-                    runs,
-                    by,
-                    skip,
-                    retry=retry,
-                    accept_changes=accept_changes,
-                    quiet=form != "terminal",
-                )
+                work = _evaluate(loaded, store, chosen, runs, by, skip, progress, retry, accept_changes)
                 plan, unfinished = asyncio.run(work)
             plans = plan_verifications(loaded, plan.arms, path) if verified and not unfinished else []
             for each in plans:
-                verification = verify_arm(
-                    each,
-                    lambda study, title: watch(study, title, quiet=form != "terminal"),
-                    skip=store.metadata.skipped,
-                    accept_changes=accept_changes,
-                )
+                skipped = store.metadata.skipped
+                verification = verify_arm(each, progress, skip=skipped, accept_changes=accept_changes)
                 with ending_early(each.run, again):
                     unfinished += finish(verification)[1]
-            _report(
-                store,
-                plan,
-                unfinished,
-                runs,
-                again,
-                form,
-                against,
-                by,
-                details,
-                len(configs) == 1,
-                strategy_list is not None,
-                read_arm_verdicts(plans),
-            )
+            verdicts = read_arm_verdicts(plans) if strategy_list is not None else None
+            _report(store, plan, unfinished, runs, again, layout, verdicts, alone=len(configs) == 1)
         paths.append(str(path))
         incomplete = incomplete or bool(unfinished)
     if incomplete:
         sys.exit(1)
     if len(configs) > 1 and not dry_run:
-        print_by_model(paths, Path(), form, against, runs)
+        print_by_model(paths, Path(), layout, runs)
 
 
 def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_run: bool) -> list[str]:
@@ -226,8 +217,7 @@ def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_ru
             print_forecast(expected, plan.config, plan.run, form)
             continue
         with ending_early(plan.run, again):
-            play = play_adaptation(plan, lambda study, title: watch(study, title, quiet=form != "terminal"))
-            _, unfinished = finish(play)
+            _, unfinished = finish(play_adaptation(plan, partial(watch, quiet=form != "terminal")))
         if unfinished:
             report_unfinished(unfinished, "unit", again, retry=False)
             sys.exit(1)
@@ -263,10 +253,9 @@ async def _evaluate(
     runs: int,
     by: tuple[str, ...],
     skip: tuple[str, ...],
-    *,
+    progress: Watch,
     retry: bool,
     accept_changes: bool,
-    quiet: bool,
 ) -> tuple[EvaluationPlan, tuple[UnfinishedUnit, ...]]:
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
@@ -276,7 +265,7 @@ async def _evaluate(
         if retry:
             retry_broken(store, PHASE)
             store.retry_set_aside()
-        with watch(study, "evaluate", quiet=quiet) as shown:
+        with progress(study, "evaluate") as shown:
             try:
                 await evaluate(shown, arms, runs)
             except Unfinished as unfinished:
@@ -290,14 +279,12 @@ def _report(
     unfinished: tuple[UnfinishedUnit, ...],
     runs: int,
     again: str,
-    form: Format,
-    against: str | None,
-    by: tuple[str, ...],
-    details: bool,
+    layout: Layout,
+    verdicts: Mapping[str, ArmVerdicts] | None,
     alone: bool,
-    compared: bool,
-    verdicts: Mapping[str, ArmVerdicts],
 ) -> None:
+    """Print the result. With `verdicts` of arms, strategies are set side by side."""
+    form = layout.form
     recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.metadata.suite or "?"
     tasks = tuple(task.id for task in plan.tasks)
@@ -313,9 +300,9 @@ def _report(
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
     }
-    costs = costs_of(store, shown) if details or form == "json" else ()
+    costs = costs_of(store, shown) if layout.details or form == "json" else ()
     more |= {"costs": [each.to_json() for each in costs]}
-    side_by_side = strategies_of(store, shown, verdicts) if compared else None
+    side_by_side = strategies_of(store, shown, verdicts) if verdicts is not None else None
     if side_by_side is not None:
         more |= side_by_side.to_json()
     if side_by_side is not None and form != "json":
@@ -323,7 +310,7 @@ def _report(
         print_tables(tables[:1] if form == "csv" else tables, form)
     elif alone or form not in ("json", "csv"):  # those have room for one table: the one by model
         further = [cost_table(costs)] if costs else []
-        print_evaluation(shown, form, against=against, by=by, details=details, more=more, further=further)
+        print_evaluation(shown, layout, more, further)
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
     if form == "terminal" and shared.statement:
@@ -346,14 +333,14 @@ def one_evaluation_by(by: tuple[str, ...], *, several: bool) -> tuple[str, ...]:
     return tuple(key for key in by if key != MODEL)
 
 
-def print_by_model(runs: Sequence[str], directory: Path, form: Format, against: str | None, most: int | None) -> None:
+def print_by_model(runs: Sequence[str], directory: Path, layout: Layout, most: int | None) -> None:
     """Evaluations with different models side by side."""
-    by_models = by_model([load_evaluation(run, directory, most) for run in runs], against or PROMPTING)
-    if form == "json":
+    by_models = by_model([load_evaluation(run, directory, most) for run in runs], layout.against or PROMPTING)
+    if layout.form == "json":
         print_json(by_models.to_json())
         return
-    print_tables([breakdown_table(by_models)], form)
-    if form == "terminal":
+    print_tables([breakdown_table(by_models)], layout.form)
+    if layout.form == "terminal":
         say(f"Draw it: {command_line('figures', *runs, options=['--out', 'figures'])}")
 
 
@@ -365,35 +352,29 @@ def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
 
 
 def print_evaluation(
-    shown: Evaluation,
-    form: Format,
-    *,
-    against: str | None,
-    by: tuple[str, ...],
-    details: bool,
-    more: dict[str, Any],
-    further: Sequence[Table] = (),
+    shown: Evaluation, layout: Layout, more: Mapping[str, Any] = MappingProxyType({}), further: Sequence[Table] = ()
 ) -> None:
     """All arms side by side, in the format that was asked for."""
-    differences = difference_table(shown, against or PROMPTING)
-    several = several_adaptations(shown, against or PROMPTING)
-    parts = [part for key in dict.fromkeys((*by, BUDGET)) if (part := breakdown(shown, key, against))]
+    form, reference = layout.form, layout.against or PROMPTING
+    differences = difference_table(shown, reference)
+    several = several_adaptations(shown, reference)
+    parts = [part for key in dict.fromkeys((*layout.by, BUDGET)) if (part := breakdown(shown, key, layout.against))]
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        found = {"adaptations": [each.to_json() for each in several]} if several else {}
+        repeated = {"adaptations": [each.to_json() for each in several]} if several else {}
         by_parts = [part.to_json() for part in parts]
-        print_json({**to_json(shown), "comparisons": compared, "by": by_parts, **found, **more})
+        print_json({**to_json(shown), "comparisons": compared, "by": by_parts, **repeated, **more})
         return
     if not shown.shared.tasks:
         click.echo(f"No task has been finished by every arm yet{shown.shared.broken_words}.", err=True)
         return
     tables = [arm_table(shown), *map(breakdown_table, parts)]
     if form == "csv":  # one table per file: the arms, or the first breakdown that was asked for
-        print_tables(tables[bool(by) :][:1], form)
+        print_tables(tables[bool(layout.by) :][:1], form)
         return
     tables += [differences[0]] if differences else []
     tables += [adaptations_table(several)] if several else []
-    tables += (*detail_tables(shown), *further) if details else ()
+    tables += (*detail_tables(shown), *further) if layout.details else ()
     print_tables(tables, form)
     if form == "terminal":
         claims = answer(*arm_contrasts(shown, differences[1] if differences else []))

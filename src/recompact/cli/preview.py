@@ -60,8 +60,8 @@ def command(
 
     SESSION is a transcript of Claude Code, Codex, pi, OpenCode or any other harness that `recompact audit` reads, also
     one that is being written; of a folder it is the latest. Without it, the latest session on this machine. No model is
-    needed: the cut is the harness's own, and rules find the exact values, files, orders and open steps that would go.
-    With --config, a model writes the summary, and the same rules say what of all that it loses.
+    needed: the cut is the harness's own, and rules find the exact values, files, instructions and open steps that would
+    go. With --config, a model writes the summary, and the same rules say what of all that it loses.
     """
     if templates and config is None:
         raise click.UsageError("--template needs a model that writes the summary: give --config too.")
@@ -108,21 +108,21 @@ class _Session:
 
 def _read(path: Path | None, at: int | None) -> _Session:
     places = (path,) if path else usual_transcripts(quiet=True)
-    found = list(read_transcripts(places, transcript_readers()))
-    usable = [each for each in found if isinstance(each, Transcript)]
+    files = list(read_transcripts(places, transcript_readers()))
+    usable = [each for each in files if isinstance(each, Transcript)]
     if not usable:
-        skipped = [each for each in found if isinstance(each, SkippedFile)]
+        skipped = [each for each in files if isinstance(each, SkippedFile)]
         why = "; ".join(text.removesuffix(".") for text in words.unread(skipped, 3))
         raise InputError(f"found no transcript{f' ({why})' if why else ''}: name a session, or a folder with some")
     transcript = max(usable, key=lambda each: each.modified)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
 
     def events() -> Iterator[Event]:
         for event in transcript.events(Tally()):
             if isinstance(event, Size):
-                told["size"] = event.tokens
+                reported["size"] = event.tokens
             elif isinstance(event, Info) and event.model:
-                told["model"] = event.model
+                reported["model"] = event.model
             yield event
 
     try:
@@ -137,7 +137,7 @@ def _read(path: Path | None, at: int | None) -> _Session:
     if chosen is None:
         held = quantity(len(past), "compaction")
         raise InputError(f"{transcript.path} holds {held}" + (f", so there is no --at {at}" if at else " and no turn"))
-    return _Session(transcript, chosen, len(past), told.get("model", ""), told.get("size"))
+    return _Session(transcript, chosen, len(past), reported.get("model", ""), reported.get("size"))
 
 
 def _what_is_sent(config: Config, seen: Preview, times: int) -> str:
@@ -193,21 +193,21 @@ def _tell(text: str) -> None:
 def _print(known: _Session, seen: Preview) -> None:
     transcript, harness = known.transcript, known.transcript.harness
     now = f"before its compaction {known.moment.index}" if known.moment.index else "as it is now"
-    told = f" {harness} counted {known.reported:,} in all." if known.reported and not known.moment.index else ""
+    counted = f" {harness} counted {known.reported:,} in all." if known.reported and not known.moment.index else ""
     _tell(
         f"{safe_line(transcript.path.name)} ({harness}{f', {safe_line(known.model)}' if known.model else ''}), {now}: "
-        f"{seen.pre.size:,} tokens of history in {quantity(len(seen.pre.turns), 'turn')}.{told}"
+        f"{seen.pre.size:,} tokens of history in {quantity(len(seen.pre.turns), 'turn')}.{counted}"
     )
     if not seen.dropped:
         _tell("That is no more than a compaction keeps by default: nothing would be dropped.")
         return
     kept = len(seen.pre.turns) - len(seen.dropped)
-    said = f", and {quantity(len(seen.bare.pinned), 'message')} of the user" if seen.bare.pinned else ""
+    pins = f", and {quantity(len(seen.bare.pinned), 'message')} of the user" if seen.bare.pinned else ""
     gone = sum(turn.tokens for turn in seen.dropped)
     earlier = f" and the earlier summary ({seen.pre.summary.tokens:,})" if seen.pre.summary else ""
     assumed = "" if transcript.tail else " How this harness cuts is not known: it is taken to keep the last turn."
     _tell(
-        f"By default a compaction keeps {quantity(kept, 'turn')}{said} word for word ({seen.bare.size:,} tokens) and "
+        f"By default a compaction keeps {quantity(kept, 'turn')}{pins} word for word ({seen.bare.size:,} tokens) and "
         f"replaces {quantity(len(seen.dropped), 'turn')} ({gone:,} tokens){earlier} by a summary.{assumed}"
     )
     if seen.reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -128,7 +129,7 @@ def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
 def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> None:
     path = setting.path(experiment.name)
     with ending_early(path, again):
-        _, unfinished = finish(experiment.play(setting, lambda study, title: watch(study, title, quiet=quiet)))
+        _, unfinished = finish(experiment.play(setting, partial(watch, quiet=quiet)))
     if unfinished:
         report_unfinished(unfinished, "unit", again, retry=False)
         sys.exit(1)

@@ -16,8 +16,7 @@ from typing import Any
 from recompact.engine.store.records import EpisodeRecorded
 from recompact.engine.store.verdicts import VerdictsRecorded
 from recompact.integrations.common import library
-from recompact.presentation.exchange.clock import Clock
-from recompact.presentation.exchange.episodes import mask_episode, read_episode
+from recompact.presentation.exchange.episodes import Clock, mask_episode, read_episode
 from recompact.presentation.exchange.spans import (
     RESULT,
     Span,

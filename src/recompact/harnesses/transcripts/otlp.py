@@ -144,7 +144,7 @@ def _is_compressors(span: _Span, spans: Mapping[str, _Span]) -> bool:
 
 def _events(own: Sequence[_Span], asked: Sequence[_Span]) -> Iterator[dict[str, Any]]:
     compacted = _infer_compactions(asked)
-    told = any(span.operation == "compact" for span in own)
+    explicit = any(span.operation == "compact" for span in own)
     tools = any(span.operation == "execute_tool" for span in own)
     responses = _responses(asked)
     calls: dict[str, Mapping[str, Any]] = {}
@@ -160,7 +160,7 @@ def _events(own: Sequence[_Span], asked: Sequence[_Span]) -> Iterator[dict[str, 
                     if (id := text(part.get("id"))) in calls and id not in done:
                         done.add(id)
                         yield {"event": "tool", **calls[id], "result": responses[id]}
-            if not told and span.id in compacted:
+            if not explicit and span.id in compacted:
                 yield _compaction(span.id, *compacted[span.id])
             yield _model(span)
             for part in _parts(span, "gen_ai.output.messages", "tool_call"):
@@ -175,7 +175,7 @@ def _compaction(id: str, before: int, after: int) -> dict[str, Any]:
 
 def _infer_compactions(asked: Sequence[_Span]) -> dict[str, tuple[int, int]]:
     """The requests before which the context was compacted, with its tokens before and after."""
-    found: dict[str, tuple[int, int]] = {}
+    inferred: dict[str, tuple[int, int]] = {}
     sizes = [span.input for span in asked]
     for place, (earlier, later) in enumerate(pairwise(asked), 1):
         before, now = (span.messages("gen_ai.input.messages") for span in (earlier, later))
@@ -189,8 +189,8 @@ def _infer_compactions(asked: Sequence[_Span]) -> dict[str, tuple[int, int]]:
             large = sizes[place - 1] >= SHARE * max(sizes)
             replaced = sizes[place - 1] - sizes[place] >= FALL and large and not back
         if marked or parts[1] != parts[0] or replaced:
-            found[later.id] = (earlier.input + earlier.output, later.input)
-    return found
+            inferred[later.id] = (earlier.input + earlier.output, later.input)
+    return inferred
 
 
 def _compaction_parts(span: _Span) -> list[Any]:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.engine.store.store import Store
-from recompact.presentation.exchange.episodes import Compaction, Episode, ModelCall, Step, verdict_facts
-from recompact.presentation.exchange.names import unique_names
+from recompact.presentation.exchange.episodes import Compaction, Episode, ModelCall, Step, unique_names, verdict_facts
 from recompact.values.chat import Message, ToolCall, Usage
 from recompact.values.context import Context, Turn, summary_message
 from recompact.version import __version__

@@ -5,8 +5,11 @@ An episode is a trajectory or one continuation of a boundary; each writer only g
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -276,3 +279,47 @@ def _mask_message(message: Message) -> Message:
     """A message that is in many contexts is looked at once."""
     calls = tuple(replace(call, arguments=mask_secrets(call.arguments)) for call in message.calls)
     return replace(message, content=mask_secrets(message.content), calls=calls, thoughts="")
+
+
+# --- times and names of files, for the formats that want them
+
+NOTE = "A run records durations and no times of day: times are counted from the last change of its file."
+
+
+@dataclass
+class Clock:
+    """Seconds since 1970 that go on by the durations of calls, and by a little for what took none that is known: a run
+    records how long a call took, not when, so that it can be repeated."""
+
+    now: float
+
+    def spend(self, seconds: float) -> tuple[float, float]:
+        """When something of this duration began and ended."""
+        begin = self.now
+        self.now += max(seconds, 1e-6)
+        return begin, self.now
+
+
+def iso(seconds: float) -> str:
+    """
+    >>> iso(0.5)
+    '1970-01-01T00:00:00.500000+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+
+
+def unique_names() -> Callable[[str], str]:
+    """Gives each text a name of its own that any file system takes.
+
+    >>> name = unique_names()
+    >>> name("collect/a b"), name("collect/a/b"), name("..")
+    ('collect-a-b', 'collect-a-b.2', 'episode')
+    """
+    taken: Counter[str] = Counter()
+
+    def name(text: str) -> str:
+        plain = re.sub(r"[^\w.-]+", "-", text).strip(".-")[:150] or "episode"
+        taken[plain.lower()] += 1
+        return plain if taken[plain.lower()] == 1 else name(f"{plain}.{taken[plain.lower()]}")
+
+    return name

@@ -17,9 +17,17 @@ from typing import Any
 from recompact.engine.store.records import CONTINUE
 from recompact.engine.store.runs import last_change
 from recompact.engine.store.store import Store
-from recompact.presentation.exchange.clock import NOTE, Clock, iso
-from recompact.presentation.exchange.episodes import Compaction, Episode, ModelCall, Step, verdict_facts
-from recompact.presentation.exchange.names import unique_names
+from recompact.presentation.exchange.episodes import (
+    NOTE,
+    Clock,
+    Compaction,
+    Episode,
+    ModelCall,
+    Step,
+    iso,
+    unique_names,
+    verdict_facts,
+)
 from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.values.context import Turn, summary_message
 from recompact.version import __version__

@@ -10,8 +10,7 @@ from typing import Any
 
 from recompact.engine.store.runs import last_change
 from recompact.engine.store.store import Store
-from recompact.presentation.exchange.clock import NOTE, Clock
-from recompact.presentation.exchange.episodes import Episode
+from recompact.presentation.exchange.episodes import NOTE, Clock, Episode
 from recompact.presentation.exchange.spans import Span, boundary_key, episode_span
 from recompact.version import __version__
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from recompact.presentation.exchange.clock import Clock
-from recompact.presentation.exchange.episodes import Compaction, Episode, ModelCall
+from recompact.presentation.exchange.episodes import Clock, Compaction, Episode, ModelCall
 from recompact.values.chat import Message, ToolCall, Usage
 from recompact.values.context import Context, Turn, summary_message
 from recompact.values.effect import Effect
