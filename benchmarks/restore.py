@@ -31,7 +31,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import host_needs
 from recompact.environments.protocol import Episode, Strategy, Suite, Task
-from recompact.environments.snapshots.directory import archive, unpack
+from recompact.environments.snapshots import archive, unpack
 from recompact.suites.officebench.suite import OfficeBenchSuite
 from recompact.suites.officebench.tree import VARIABLE
 from recompact.suites.pocket import PocketEnvironment, PocketSuite

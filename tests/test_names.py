@@ -35,7 +35,7 @@ def test_a_bare_participle_is_recognised() -> None:
 
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
-    checks = ROOT / "src/recompact/environments/snapshots/conformance.py"  # its functions are named by what they check
+    checks = ROOT / "src/recompact/environments/conformance.py"  # its functions are named by what they check
     paths = [path for place in ("src", "experiments", "benchmarks") for path in (ROOT / place).rglob("*.py")]
     assert len(paths) > 300
     wrong = [

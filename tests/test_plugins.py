@@ -13,7 +13,7 @@ import pytest
 from commands import recompact
 
 from recompact import registry
-from recompact.environments.fingerprint import fingerprint
+from recompact.environments.loading import fingerprint
 from recompact.registry import Registry
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")

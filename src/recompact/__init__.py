@@ -13,7 +13,7 @@ from recompact.version import __version__ as __version__
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation as Adaptation, adapt as adapt
     from recompact.adaptation.method import Method as Method, MethodInputs as MethodInputs
-    from recompact.agents.function import LoopEnded as LoopEnded
+    from recompact.agents.client import LoopEnded as LoopEnded
     from recompact.attribution.allocation import Allocation as Allocation
     from recompact.attribution.boundary_view import BoundaryView as BoundaryView, boundary_view as boundary_view
     from recompact.attribution.judgement import Verification as Verification, read_verdicts as read_verdicts
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from recompact.models.protocol import ChatModel as ChatModel
     from recompact.simulation import simulated_models as simulated_models
     from recompact.suites.pocket.suite import PocketSuite as PocketSuite
-    from recompact.suites.workspace.function_agents import agent_suite as agent_suite
+    from recompact.suites.workspace.suite import agent_suite as agent_suite
     from recompact.values.candidate import Candidate as Candidate, Clause as Clause
     from recompact.values.chat import (
         Decoding as Decoding,

@@ -10,9 +10,8 @@ from commands import recompact
 from workspace_support import write_task
 
 from recompact.agents import process
-from recompact.agents.defects import defects_of, find_program
 from recompact.agents.process import installation
-from recompact.agents.settings import AgentSettings
+from recompact.agents.settings import AgentSettings, defects_of, find_program
 from recompact.environments import shell
 
 SUITE = '[suite]\nuse = "workspace"\n[suite.options]\ntasks = "tasks"\n'

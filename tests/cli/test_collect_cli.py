@@ -15,7 +15,7 @@ from sentences import numbers_in
 from recompact.engine.store.connection import StoreError
 from recompact.engine.store.runs import open_run, run_path
 from recompact.engine.store.store import Store
-from recompact.environments.fingerprint import fingerprint
+from recompact.environments.loading import fingerprint
 
 SUITE = """
 from pathlib import Path

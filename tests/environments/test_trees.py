@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 from places import deep
 
+from recompact.agents.client import Function
 from recompact.agents.episode import AgentEpisode
-from recompact.agents.function import Function
 from recompact.agents.manifest import Manifest
 from recompact.agents.settings import AgentSettings
-from recompact.environments.files import ActionError, Files
+from recompact.environments.files import ActionError, Files, Tree, TreeLimits, TreeRefused, TreeTooLarge, tree_excess
 from recompact.environments.own_directory import empty_directory
 from recompact.environments.protocol import Task
 from recompact.environments.sandbox import HostLimits
-from recompact.environments.snapshots.directory import SnapshotRefused, archive
-from recompact.environments.trees import Tree, TreeLimits, TreeRefused, TreeTooLarge, tree_excess
+from recompact.environments.snapshots import SnapshotRefused, archive
 from recompact.values.trajectory import Action, Score
 
 AT_CWD, EXCHANGE = -100, 2

@@ -21,9 +21,8 @@ from test_sandbox import DAEMON, SUITE, TASK, hosted, played, run, sleeping
 from recompact.environments.hosted import HostedEpisode
 from recompact.environments.own_directory import remove_tree
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import find_bubblewrap
+from recompact.environments.sandbox import filter_program, find_bubblewrap
 from recompact.environments.shell import CommandLimits, Shell
-from recompact.environments.system_calls import filter_program
 
 pytestmark = needs("linux")
 MODES = ["off", pytest.param("require", marks=needs("bubblewrap"))]

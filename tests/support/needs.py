@@ -124,8 +124,7 @@ def _browser() -> str:
 
 
 def _tau2() -> str:
-    from recompact.suites.tau2 import missing
-    from recompact.suites.tau2.installation import PYTHON_VARIABLE
+    from recompact.suites.tau2.installation import PYTHON_VARIABLE, missing
 
     return "tau2-bench is missing" if not os.environ.get(PYTHON_VARIABLE) or missing() is not None else ""
 

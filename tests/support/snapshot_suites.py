@@ -18,7 +18,7 @@ from typing import Any
 
 from recompact.environments.functions import function_suite
 from recompact.environments.protocol import Environment, Observation, Opening, Task
-from recompact.environments.snapshots.mask import VOLATILE
+from recompact.environments.snapshots import VOLATILE
 from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score
 

@@ -26,6 +26,7 @@ from recompact.agents.running import AgentCallbacks, Command, Launch, RunningAge
 from recompact.agents.server import Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.agents.threads import Thread, Threads
+from recompact.environments.files import TreeLimits, TreeRefused, in_thread, tree_excess
 from recompact.environments.protocol import (
     AsyncAsk,
     EnvironmentFailed,
@@ -34,8 +35,7 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.sandbox import remove_mount_points
-from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
-from recompact.environments.trees import TreeLimits, TreeRefused, in_thread, tree_excess
+from recompact.environments.snapshots import VOLATILE, excerpts, masker
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.values.trajectory import Action, Score, Snapshot
 

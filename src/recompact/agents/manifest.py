@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from recompact.environments.trees import Entry, Tree, TreeLimits
+from recompact.environments.files import Entry, Tree, TreeLimits
 
 _LIMITS = TreeLimits(4 * 1024**3)
 

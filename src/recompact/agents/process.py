@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recompact.agents import launcher
-from recompact.agents.defects import find_program
 from recompact.agents.settings import (
     HOME,
     PORT,
@@ -28,6 +27,7 @@ from recompact.agents.settings import (
     WORKSPACE,
     AgentSettings,
     Places,
+    find_program,
     server_variables,
     variables_of,
 )
@@ -44,9 +44,9 @@ from recompact.environments.sandbox import (
     find_bubblewrap,
     is_private,
     make_mount_points,
+    system_call_filter,
     wrap_command,
 )
-from recompact.environments.system_calls import system_call_filter
 from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from recompact.agents.defects import defects_of
 from recompact.agents.episode import AgentEpisode, WorkspaceTask
 from recompact.agents.process import sandbox_for
 from recompact.agents.running import Launch
-from recompact.agents.settings import AgentSettings
+from recompact.agents.settings import AgentSettings, defects_of
 from recompact.environments.protocol import AsyncAsk, Behaviour, EnvironmentFailed, Literals, Suite, Task
 from recompact.errors import OptionError
 from recompact.values.texts import quantity

@@ -31,11 +31,11 @@ from recompact.engine.store.failed_compactions import failed_among
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import BROKEN, run_path
 from recompact.engine.study import Study, list_tasks
+from recompact.environments.conformance import conformance
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.protection import describe, describe_limit
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episodes, NoSandbox, Task
-from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure
 from recompact.models.journal import UnitCalls

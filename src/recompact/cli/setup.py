@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 
 from recompact.cli.console import json_option, print_json, say
 from recompact.environments.installations import SetupFailed, SetupRequest, installations
+from recompact.environments.loading import INSTALLATIONS
 
-# name of the suite -> (what sets it up, what says whether it is ready)
-SETUPS = {
-    "appworld": ("recompact.suites.appworld.setup:setup", "recompact.suites.appworld:missing"),
-    "tau2-retail": ("recompact.suites.tau2.setup:setup", "recompact.suites.tau2:missing"),
-}
+SETUPS = ("appworld", "tau2-retail")
+"""Suites whose installation has a function `setup`; a list, since looking for it would import them all."""
 
 
 @click.command("setup", short_help="Install a benchmark in its own virtual environment.")
-@click.argument("name", type=click.Choice(list(SETUPS)))
+@click.argument("name", type=click.Choice(SETUPS))
 @click.option("--python", help="The interpreter for the virtual environment.")
 @click.option(
     "--from",
@@ -33,14 +29,14 @@ def command(name: str, python: str | None, source: Path | None, as_json: bool) -
 
     What is already installed stays. Exit code 1: something is still missing; the message names it.
     """
-    install, missing = (_function(target) for target in SETUPS[name])
+    installation = INSTALLATIONS.find(name)
     place = installations() / name
     problem = None
     try:
-        install(
+        installation.setup(
             SetupRequest(place, python, source), (lambda text: None) if as_json else lambda text: say(f"{name}: {text}")
         )
-        problem = missing()
+        problem = installation.missing()
     except SetupFailed as failure:
         problem = str(failure)
     if as_json:
@@ -51,8 +47,3 @@ def command(name: str, python: str | None, source: Path | None, as_json: bool) -
         click.echo(f"recompact: {name} is not ready: {problem}", err=True)
     if problem is not None:
         raise SystemExit(1)
-
-
-def _function(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)

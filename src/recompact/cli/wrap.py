@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from recompact.agents.defects import find_program
 from recompact.agents.profiles import PROGRAMS, known_agent
+from recompact.agents.settings import find_program
 from recompact.agents.wrapping import SILENCE, Hearing, WrappedAgent, transcript, transcript_of_calls
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.stopping import end_stopped

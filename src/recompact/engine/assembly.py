@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recompact.agents.defects import defects_of
 from recompact.agents.process import sandbox_for
+from recompact.agents.settings import defects_of
 from recompact.agents.suite import AgentSuite, WorkspaceTasks
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
@@ -28,10 +28,9 @@ from recompact.engine.store.plan import RecordedProgress
 from recompact.engine.store.runs import note_config, open_run, run_path
 from recompact.engine.store.store import Store, StoreError
 from recompact.engine.study import AnyMethod, Study
-from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.loading import HOSTS, host_needs, load_suite
+from recompact.environments.loading import HOSTS, fingerprint, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
 from recompact.errors import InputError
 from recompact.models.limits import Limited, Metered, Price, RateLimits, Retrying, RetryPolicy, Spending

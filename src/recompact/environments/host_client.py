@@ -18,7 +18,6 @@ from recompact.environments.host_process import HostProcess, HostSettings, start
 from recompact.environments.host_usage import PLACES, disk_excess, excess
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
 from recompact.environments.shaping import WrongShape, shape_line, shape_name, shape_request
-from recompact.environments.wire import request_from_json
 from recompact.errors import InputError
 from recompact.values.chat import Reply, Usage
 
@@ -201,7 +200,7 @@ class HostClient:
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
         try:
             role = shape_name(message["ask"], "a role")
-            request = shape_request(request_from_json(message["request"]))
+            request = shape_request(message["request"])
         except (WrongShape, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise await self._end_malformed(verb, "a malformed call for a model") from None
         if self._ask is None:

@@ -33,9 +33,9 @@ from recompact.environments.sandbox import (
     SandboxPolicy,
     find_bubblewrap,
     is_private,
+    system_call_filter,
     wrap_command,
 )
-from recompact.environments.system_calls import system_call_filter
 from recompact.errors import InputError
 
 _END_PATIENCE = 10.0  # seconds for the kernel to end what was killed

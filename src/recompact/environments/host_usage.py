@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from recompact.environments.files import tree_excess
 from recompact.environments.process_tree import held_open, proportional, resident
 from recompact.environments.sandbox import HostLimits
-from recompact.environments.trees import tree_excess
 
 _FILES_EACH = 6  # open files of the harness for one host, at most
 

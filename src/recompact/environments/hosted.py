@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from recompact.environments.hooks import BEHAVIOURS, as_literals
 from recompact.environments.host_client import HostClient
 from recompact.environments.host_process import HostSettings, bubblewrap_for
 from recompact.environments.protocol import (
@@ -23,7 +22,9 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.shaping import (
+    BEHAVIOURS,
     WrongShape,
+    as_literals,
     fields_of,
     shape_observation,
     shape_opening,
@@ -32,8 +33,7 @@ from recompact.environments.shaping import (
     shape_texts,
     shape_traits,
 )
-from recompact.environments.snapshots.replay import Log, digest_of, log_of, record, replay
-from recompact.environments.snapshots.strategy import REPLAY
+from recompact.environments.snapshots import REPLAY, Log, digest_of, log_of, record, replay
 from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.values.trajectory import Action, Score, Snapshot
 

@@ -13,7 +13,6 @@ from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
-from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -30,7 +29,9 @@ from recompact.environments.protocol import (
 )
 from recompact.environments.shaping import (
     WrongShape,
+    behaviours_of,
     error_text,
+    literals_of,
     shape_name,
     shape_observation,
     shape_opening,
@@ -39,9 +40,18 @@ from recompact.environments.shaping import (
     shape_tasks,
     shape_texts,
 )
-from recompact.environments.snapshots.mask import Mask, mask_of
-from recompact.environments.snapshots.replay import Log, log_of, record, replay
-from recompact.environments.snapshots.strategy import REPLAY, put_back, strategy_of, take
+from recompact.environments.snapshots import (
+    REPLAY,
+    Log,
+    Mask,
+    log_of,
+    mask_of,
+    put_back,
+    record,
+    replay,
+    strategy_of,
+    take,
+)
 from recompact.values.chat import Usage
 from recompact.values.trajectory import Action, Score, Snapshot
 

@@ -18,12 +18,12 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from types import NoneType
 from typing import Any, Final, get_args
 
-from recompact.environments.protocol import Observation, Opening, Strategy, Task
-from recompact.values.chat import Message, Request, Role, ToolCall, ToolSpec, whole
-from recompact.values.trajectory import Score
+from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Strategy, Task
+from recompact.values.chat import Decoding, Message, Request, Role, ToolCall, ToolSpec, whole
+from recompact.values.trajectory import Action, Score
 
 TEXT_LIMIT: Final = 64 * 1024 * 1024
 """Characters in one text. What an agent sees of it is bounded by [run] observation_tokens."""
@@ -112,17 +112,37 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
     return tasks
 
 
-def shape_request(value: Request) -> Request:
-    """What an environment asks a model for, once its JSON has been taken apart."""
-    decoding = value.decoding
-    numbers = (decoding.max_output_tokens, decoding.temperature, decoding.top_p)
-    wrong: list[Any] = [each for each in numbers if each is not None and type(each) not in (int, float)]
-    wrong += [each for each in (*decoding.stop, decoding.reasoning_effort or "") if not isinstance(each, str)]
+def request_to_json(request: Request) -> dict[str, Any]:
+    """What an environment asks a model for, as `shape_request` reads it in another process."""
+    d = request.decoding
+    return {
+        "messages": [m.to_json() for m in request.messages],
+        "tools": [t.to_json() for t in request.tools],
+        "decoding": [
+            d.max_output_tokens,
+            d.temperature,
+            d.top_p,
+            d.reasoning_effort,
+            list(d.stop),
+            d.response_schema,
+        ],
+    }
+
+
+def shape_request(data: Mapping[str, Any]) -> Request:
+    """What an environment asks a model for, from its JSON."""
+    limit, temperature, top_p, effort, stop, schema = data["decoding"]
+    wrong: list[Any] = [each for each in (limit, temperature, top_p) if type(each) not in (NoneType, int, float)]
+    wrong += [each for each in (*stop, effort or "") if not isinstance(each, str)]
     if wrong:
         raise _wrong_shape("decoding settings", wrong[0])
-    if (schema := decoding.response_schema) is not None:
-        decoding = replace(decoding, response_schema=_mapping(schema, "its response_schema"))
-    return Request(tuple(map(_message, value.messages)), tuple(map(_tool, value.tools)), decoding)
+    if schema is not None:
+        schema = _mapping(schema, "its response_schema")
+    return Request(
+        tuple(_message(Message.from_json(each)) for each in data["messages"]),
+        tuple(_tool(ToolSpec.from_json(each)) for each in data["tools"]),
+        Decoding(limit, temperature, top_p, effort, None, tuple(stop), schema),
+    )
 
 
 def _task(value: Any, travels: bool) -> Task:
@@ -293,6 +313,44 @@ def _wrong_shape(wanted: str, value: Any, where: str = "") -> WrongShape:
     if hint := ": is it an async function?" * (_kind(value) == "coroutine"):
         value.close()
     return WrongShape(f"{wanted} was expected{place}, not {came}{hint}")
+
+
+# -- what a suite says about its own actions and texts ---------------------------------------------------------------
+
+BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+
+
+def behaviours_of(suite: object, actions: Sequence[Action]) -> list[Behaviour | None] | None:
+    """What each action is for, by the suite's `behaviour`."""
+    hook = getattr(suite, "behaviour", None)
+    if hook is None:
+        return None
+    behaviours: list[Behaviour | None] = []
+    for action in actions:
+        behaviour = hook(action)
+        if behaviour is not None and behaviour not in BEHAVIOURS:
+            raise ValueError(f"behaviour of {action.name!r} is {behaviour!r}: return {', '.join(BEHAVIOURS)} or None")
+        behaviours.append(behaviour)
+    return behaviours
+
+
+def literals_of(suite: object, texts: Sequence[str]) -> list[Literals] | None:
+    """The literals of each text by kind, by the suite's `literals`."""
+    hook = getattr(suite, "literals", None)
+    if hook is None:
+        return None
+    return [as_literals(hook(text)) for text in texts]
+
+
+def as_literals(answer: Any) -> Literals:
+    """The answer of a suite's `literals`, with each literal once.
+
+    >>> as_literals({"tokens": ["a1", "a1"], "signatures": ()})
+    {'tokens': ('a1',), 'signatures': ()}
+    """
+    if not isinstance(answer, Mapping) or not all(isinstance(values, list | tuple) for values in answer.values()):
+        raise ValueError(f"literals must be a mapping of lists, like {{'tokens': [...]}}, not {type(answer).__name__}")
+    return {str(kind): tuple(dict.fromkeys(map(str, values))) for kind, values in answer.items()}
 
 
 # -- texts for people ------------------------------------------------------------------------------------------------

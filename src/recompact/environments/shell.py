@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup
-from recompact.environments.files import ActionError
+from recompact.environments.files import ActionError, tree_excess
 from recompact.environments.process_tree import (
     descendants,
     held_open,
@@ -34,10 +34,9 @@ from recompact.environments.sandbox import (
     find_bubblewrap,
     make_mount_points,
     remove_mount_points,
+    system_call_filter,
     wrap_command,
 )
-from recompact.environments.system_calls import system_call_filter
-from recompact.environments.trees import tree_excess
 
 TEMPORARY = "tmp"
 """The directory beside the one that a command runs in, which it sees as /tmp."""

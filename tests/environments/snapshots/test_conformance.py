@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from snapshot_suites import ROLLS, TASK, WORDS, OneTask, words
 
+from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Task
-from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.pocket import PocketSuite
 from recompact.suites.pocket.families import BY_NAME

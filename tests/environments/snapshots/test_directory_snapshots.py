@@ -12,7 +12,7 @@ import pytest
 from examples import examples
 from hypothesis import given, strategies as st
 
-from recompact.environments.snapshots.directory import SnapshotRefused, archive, unpack
+from recompact.environments.snapshots import SnapshotRefused, archive, unpack
 
 
 @pytest.fixture

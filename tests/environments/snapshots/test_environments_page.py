@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from recompact.engine.config_parser import parse_config
+from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
-from recompact.environments.snapshots.conformance import conformance
-from recompact.environments.snapshots.mask import mask_of
+from recompact.environments.snapshots import mask_of
 from recompact.values.trajectory import Action
 
 PAGE = Path(__file__).parents[3] / "docs" / "environments.md"

@@ -7,8 +7,7 @@ from snapshot_suites import TASK, OneTask, do
 
 from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.snapshots.mask import VOLATILE, excerpts, mask_of, masker
-from recompact.environments.snapshots.replay import log_of, record
+from recompact.environments.snapshots import VOLATILE, excerpts, log_of, mask_of, masker, record
 from recompact.values.trajectory import Action, Snapshot
 
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from recompact.cli.setup import command
-from recompact.environments.hooks import literals_of
 from recompact.environments.installations import HOME_VARIABLE, SetupFailed, SetupRequest, run_step
+from recompact.environments.shaping import literals_of
 from recompact.errors import InputError
-from recompact.suites.appworld import setup as appworld_setup
+from recompact.suites.appworld import installation as appworld_setup
 from recompact.suites.appworld.installation import (
     DIFFICULTIES,
     PYTHON_VARIABLE,

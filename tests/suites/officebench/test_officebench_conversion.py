@@ -14,7 +14,7 @@ from needs import needs
 from officebench_support import playing
 from PIL import Image
 
-from recompact.suites.officebench import plain
+from recompact.suites.officebench.conversion import plain_image, plain_pdf
 from recompact.suites.officebench.documents import pdf_pages
 
 WESTERN = st.characters(codec="cp1252", exclude_categories=("C", "Z"))
@@ -23,25 +23,25 @@ WESTERN = st.characters(codec="cp1252", exclude_categories=("C", "Z"))
 @given(st.lists(st.text(WESTERN, min_size=1, max_size=60), min_size=1, max_size=150))
 @examples(40)
 def test_a_plain_pdf_holds_its_text(words: list[str]) -> None:
-    read = "".join(pdf_pages(plain.pdf("\n".join(words))))
+    read = "".join(pdf_pages(plain_pdf("\n".join(words))))
     assert "".join(read.split()) == "".join(words)
 
 
 def test_a_plain_pdf_is_the_same_every_time_and_can_be_read_by_others() -> None:
     text = "One (line) with \\ marks\n\n" + "word " * 4000
-    assert plain.pdf(text) == plain.pdf(text)
-    reader = pypdf.PdfReader(io.BytesIO(plain.pdf(text)), strict=True)
+    assert plain_pdf(text) == plain_pdf(text)
+    reader = pypdf.PdfReader(io.BytesIO(plain_pdf(text)), strict=True)
     assert len(reader.pages) > 1
-    assert plain.pdf("")
+    assert plain_pdf("")
 
 
 def test_letters_from_elsewhere_become_question_marks() -> None:
-    assert "??" in pdf_pages(plain.pdf("日本"))[0]
+    assert "??" in pdf_pages(plain_pdf("日本"))[0]
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_an_image_is_one(kind: str) -> None:
-    assert Image.open(io.BytesIO(plain.image("Some text\n日本", kind))).format == kind
+    assert Image.open(io.BytesIO(plain_image("Some text\n日本", kind))).format == kind
 
 
 @needs("officebench")
@@ -69,7 +69,7 @@ def test_libreoffice_is_used_where_it_works(
 ) -> None:
     from recompact.environments import shell as sandbox
 
-    (tmp_path / "printed.pdf").write_bytes(plain.pdf("by the office"))
+    (tmp_path / "printed.pdf").write_bytes(plain_pdf("by the office"))
     program = tmp_path / "soffice"
     program.write_text(f"#!/bin/sh\n{body.replace('printed.pdf', str(tmp_path / 'printed.pdf'))}\n")
     program.chmod(0o755)

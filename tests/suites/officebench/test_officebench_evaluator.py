@@ -12,7 +12,7 @@ from officebench_states import finish_none, synthesize
 from officebench_support import tree
 
 from recompact.suites.officebench.evaluator import Case, allowed_values, evaluate
-from recompact.suites.officebench.testbed import files_of_testbed
+from recompact.suites.officebench.tree import files_of_testbed
 
 pytestmark = needs("officebench")
 

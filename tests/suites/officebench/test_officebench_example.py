@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from recompact.environments.conformance import conformance
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.snapshots.conformance import conformance
 from recompact.suites.officebench.environment import OfficeBenchEnvironment
 from recompact.suites.officebench.suite import OfficeBenchSuite
 from recompact.values.chat import Message

@@ -22,7 +22,7 @@ from officebench_support import Player, playing, tree
 
 from recompact.suites.officebench.apps import APPS
 from recompact.suites.officebench.evaluator import Case, evaluate
-from recompact.suites.officebench.testbed import files_of_testbed
+from recompact.suites.officebench.tree import files_of_testbed
 from recompact.values.trajectory import Action
 
 pytestmark = needs("officebench")

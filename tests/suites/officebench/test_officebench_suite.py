@@ -17,11 +17,11 @@ from needs import OFFICEBENCH, needs
 from officebench_solutions import SOLUTIONS
 from officebench_support import act, dotted, playing, task_named
 
+from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.officebench.suite import OfficeBenchSuite
 from recompact.suites.officebench.tree import VARIABLE

@@ -14,9 +14,9 @@ from loopback import served_app
 from needs import needs
 from qa_support import ISLANDS, passages, tasks, write_jsonl, written
 
+from recompact.environments.conformance import conformance
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
-from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.qa import retrieval, suite as qa_suite
 from recompact.suites.qa.environment import QaEnvironment

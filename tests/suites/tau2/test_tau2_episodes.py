@@ -9,8 +9,8 @@ import pytest
 from needs import TAU2_REFERENCE, needs, require
 from tau2_support import customer, expected, hosted
 
+from recompact.environments.conformance import conformance
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.snapshots.conformance import conformance
 from recompact.values.chat import Reply, Request
 from recompact.values.trajectory import Action
 

@@ -12,7 +12,7 @@ from needs import needs
 from workspace_support import ADDITION, write_task
 
 from recompact.engine.store.store import Store, StoreError
-from recompact.environments.fingerprint import fingerprint
+from recompact.environments.loading import fingerprint
 from recompact.suites.workspace.folder import contents
 
 

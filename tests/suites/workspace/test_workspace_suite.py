@@ -13,10 +13,10 @@ from needs import needs
 from workspace_support import ADDITION, CALC, suite_of, write_task
 
 from recompact.cli.main import cli
+from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Observation
-from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.workspace.environment import WorkspaceEnvironment
 from recompact.suites.workspace.folder import folders_below

@@ -26,8 +26,7 @@ from recompact.environments.protocol import (
     Opening,
     Task,
 )
-from recompact.environments.snapshots.replay import log_of
-from recompact.environments.snapshots.strategy import REPLAY
+from recompact.environments.snapshots import REPLAY, log_of
 from recompact.errors import InputError
 from recompact.values.chat import Request, Usage
 from recompact.values.texts import quantity

@@ -1,5 +1,1 @@
 """AppWorld: an adapter to the official package, which has its own virtual environment."""
-
-from recompact.suites.appworld.installation import missing
-
-__all__ = ["missing"]

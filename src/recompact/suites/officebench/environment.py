@@ -12,12 +12,11 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from recompact.environments.files import ActionError
+from recompact.environments.files import ActionError, tree_excess
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
-from recompact.environments.snapshots.mask import VOLATILE
-from recompact.environments.trees import tree_excess
+from recompact.environments.snapshots import VOLATILE
 from recompact.suites.officebench.actions import Intent, intent_of
 from recompact.suites.officebench.apps import APPS
 from recompact.suites.officebench.apps.shell import SHELL
@@ -33,8 +32,7 @@ from recompact.suites.officebench.prompt import (
     system_prompt,
     task_message,
 )
-from recompact.suites.officebench.testbed import TESTBED, files_of_testbed
-from recompact.suites.officebench.tree import Subtask, TaskTree
+from recompact.suites.officebench.tree import TESTBED, Subtask, TaskTree, files_of_testbed
 from recompact.values.chat import Message, system, user
 from recompact.values.trajectory import Action, Score
 

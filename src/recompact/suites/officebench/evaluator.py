@@ -29,7 +29,7 @@ from recompact.suites.officebench.documents import (
     read_mail,
     workbook_text,
 )
-from recompact.suites.officebench.testbed import CALENDAR_LIMIT, MAIL_LIMIT, files_of_testbed
+from recompact.suites.officebench.tree import CALENDAR_LIMIT, MAIL_LIMIT, files_of_testbed
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet

@@ -1,4 +1,4 @@
-"""The task tree on disk: subtasks, splits and the untouched testbeds, read and never written."""
+"""The task tree on disk, read and never written, and the testbed of one episode that is laid out from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,30 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from recompact.environments.files import ActionError, Files
 from recompact.errors import InputError
+
+MOUNT = "/testbed"
+"""Where the shell sees the testbed, and some tasks name it."""
+
+TESTBED = "testbed"
+"""Where it is in the directory of its episode."""
+
+MAIL_LIMIT = 128 * 1024  # a malicious one of this size costs a parser seconds, growing with its square
+CALENDAR_LIMIT = 1024 * 1024
+
+
+def files_of_testbed(root: Path) -> Files:
+    """The files of a testbed, which has `data/`, `emails/` and `calendar/` in it."""
+    return Files(root, MOUNT)
+
+
+def plain_name(name: str, what: str) -> str:
+    """A name that becomes part of a file name, such as a user's: never a path."""
+    if not name.strip() or name in (".", "..") or any(mark in name for mark in "/\\\0\r\n") or len(name) > 200:
+        raise ActionError(f"{what} {name[:80]!r} cannot be used as the name of a file")
+    return name
+
 
 VARIABLE = "RECOMPACT_OFFICEBENCH"
 SPLITS = ("train", "test")

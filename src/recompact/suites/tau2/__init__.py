@@ -1,5 +1,1 @@
 """tau2-bench's retail domain: an adapter to the official package, which is imported from the user's installation."""
-
-from recompact.suites.tau2.installation import missing
-
-__all__ = ["missing"]

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.environments.files import ActionError, Files
+from recompact.environments.files import ActionError, Files, tree_excess
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.shell import TEMPORARY, Shell
-from recompact.environments.snapshots.mask import VOLATILE
-from recompact.environments.trees import tree_excess
+from recompact.environments.snapshots import VOLATILE
 from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of, judge
 from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score

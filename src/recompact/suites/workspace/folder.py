@@ -23,7 +23,7 @@ from recompact.environments.files import Files
 from recompact.environments.own_directory import remove_tree
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.shell import TEMPORARY, CommandLimits, CommandResult, Shell
-from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
+from recompact.environments.snapshots import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.errors import InputError
 from recompact.suites.workspace.harbor_task import read_harbor_task
 from recompact.values.reading import read_small

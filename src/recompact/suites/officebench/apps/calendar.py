@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
-from recompact.suites.officebench.testbed import CALENDAR_LIMIT, plain_name
+from recompact.suites.officebench.tree import CALENDAR_LIMIT, plain_name
 
 if TYPE_CHECKING:
     from icalendar import Calendar

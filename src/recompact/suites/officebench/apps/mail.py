@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
 from recompact.suites.officebench.documents import mail_text, read_mail
-from recompact.suites.officebench.testbed import MAIL_LIMIT, plain_name
+from recompact.suites.officebench.tree import MAIL_LIMIT, plain_name
 
 _PREVIEW = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, Arguments, Desk, shorten, text
-from recompact.suites.officebench.testbed import MOUNT
+from recompact.suites.officebench.tree import MOUNT
 
 SHOWN = 10_000
 """Characters of a command's output that an agent is shown."""

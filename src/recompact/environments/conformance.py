@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
-from recompact.environments.snapshots.mask import Mask, excerpts, masker
+from recompact.environments.snapshots import Mask, excerpts, masker
 from recompact.errors import InputError
 from recompact.values.texts import all_of
 from recompact.values.trajectory import Action, Score, Snapshot
