@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from recompact.models.protocol import ChatModel as ChatModel
     from recompact.simulation import simulated_models as simulated_models
     from recompact.suites.pocket.suite import PocketSuite as PocketSuite
-    from recompact.suites.workspace.suite import agent_suite as agent_suite
+    from recompact.suites.workspace.function_agents import agent_suite as agent_suite
     from recompact.values.candidate import Candidate as Candidate, Clause as Clause
     from recompact.values.chat import (
         Decoding as Decoding,
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "adaptation.adapt": "Adaptation adapt",
     "adaptation.method": "Method MethodInputs",
-    "agents.function": "LoopEnded",
+    "agents.client": "LoopEnded",
     "attribution.allocation": "Allocation",
     "attribution.boundary_view": "BoundaryView boundary_view",
     "attribution.judgement": "Verification read_verdicts",

@@ -10,10 +10,10 @@ import pytest
 from recompact.engine.assembly import open_suite
 from recompact.engine.config_parser import load_config
 from recompact.environments.installations import HOME_VARIABLE, SetupFailed, first_usable
+from recompact.environments.loading import load_suite
 from recompact.errors import InputError
 from recompact.suites.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
 from recompact.suites.tau2.official import without_fence
-from recompact.suites.tau2.suite import Tau2RetailSuite
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_config_says_where_the_mistake_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [{"basis": "luck"}, {"temperature": "warm"}])
 def test_options_are_checked(options: dict[str, str]) -> None:
     with pytest.raises(InputError):
-        Tau2RetailSuite(**options)  # type: ignore[arg-type]
+        load_suite("tau2-retail", options, Path())
 
 
 def test_a_fence_around_json_is_taken_off() -> None:

@@ -46,8 +46,7 @@ def _environment() -> Tau2Environment:
     tool = SimpleNamespace(openai_schema={"function": {"name": "get_order", "parameters": {"type": "object"}}})
     shop = SimpleNamespace(tools=SimpleNamespace(db=_Shop()), get_tools=lambda: [tool], get_policy=lambda: "Be kind.")
     asking = SimpleNamespace(generate=None, UserSimulator=lambda **_: None)
-    modules: dict[str, Any] = dict.fromkeys(Official.__dataclass_fields__)
-    modules |= {
+    modules: dict[str, Any] = {
         "retail": SimpleNamespace(get_environment=lambda: shop),
         "orchestrator": SimpleNamespace(Orchestrator=_Orchestrator, Role=SimpleNamespace(ENV="env")),
         "agent": SimpleNamespace(LLMAgent=lambda domain_policy, **_: SimpleNamespace(system_prompt=domain_policy)),

@@ -12,7 +12,7 @@ from typing import Any
 from recompact.environments.files import ActionError
 from recompact.environments.protocol import Behaviour, Literals
 from recompact.suites.officebench.apps import APPS
-from recompact.suites.officebench.apps.shell import SHELL
+from recompact.suites.officebench.apps.machine import SHELL
 from recompact.suites.officebench.prompt import SWITCH, SYSTEM_APP
 from recompact.values.trajectory import Action
 

@@ -19,7 +19,7 @@ from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots import VOLATILE
 from recompact.suites.officebench.actions import Intent, intent_of
 from recompact.suites.officebench.apps import APPS
-from recompact.suites.officebench.apps.shell import SHELL
+from recompact.suites.officebench.apps.machine import SHELL
 from recompact.suites.officebench.apps.spec import App, Desk, check_arguments, shorten, without_quotes
 from recompact.suites.officebench.evaluator import Case, evaluate
 from recompact.suites.officebench.prompt import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from recompact.suites.officebench.apps.spec import App
@@ -19,28 +20,9 @@ SYSTEM_APP = "system"
 SWITCH, FINISH = "switch_app", "finish_task"
 _TOOL = "act"
 
-_SYSTEM = """\
-You work for {username} in office apps. Today is {weekday}, {date}, and it is {time}.
-
-You act by one action at a time and read what comes back before the next one. An action names its app, what to do \
-there and the arguments of that. {form}
-
-How it works here:
-- One app is open at a time. Open another with {switch}; you are then told its actions. An action of an app that is \
-not open is refused.
-- Files lie in data/, e-mails in emails/<user>/, calendars in calendar/<user>.ics. Paths are relative to the directory \
-that holds these three.
-- Look before you change something, and do only what the task asks for. Save under exactly the names that it gives.
-- When all is done, end with {finish}. If the task asks a question, the answer is what it asks \
-for; otherwise it is None."""
-
-_EXAMPLE = """
-
-An example. The task is: put the total of data/costs.xlsx into its cell B4.
-  1. {example_switch}
-  2. {example_read}  (you see 12, 30 and 8 in column 2)
-  3. {example_set}
-  4. {example_finish}"""
+_SYSTEM, _EXAMPLE = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8").rstrip("\n") for name in ("prompt.txt", "example.txt")
+)
 
 _FORMS: dict[ActionForm, str] = {
     "tool": "Every action is a call of the tool act.",
@@ -71,7 +53,7 @@ def system_prompt(subtask: Subtask, form: ActionForm, *, example: bool = True) -
     def shown(app: str, action: str, **arguments: object) -> str:
         return shown_action(form, app, action, arguments)
 
-    return (_SYSTEM + _EXAMPLE if example else _SYSTEM).format(
+    return (f"{_SYSTEM}\n\n{_EXAMPLE}" if example else _SYSTEM).format(
         username=subtask.username,
         weekday=subtask.weekday,
         date=subtask.date,

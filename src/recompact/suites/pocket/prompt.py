@@ -8,27 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.resources import files
 
 from recompact.suites.pocket.world import TODAY, Person
 from recompact.values.chat import ToolSpec
 
-SYSTEM = f"""\
-You do tasks in a person's apps, on their behalf. You act only through two tools, one call at a time:
-- call_api(app, api, arguments): calls one API of an app and returns JSON. arguments is a JSON object.
-- finish(answer): ends the task.
-
-How things work here:
-- The apps are contacts, payments, calendar, mail and files. Find out what they can do in the app documentation: \
-show_apis (app) lists the APIs of an app, show_api (app, api) shows how one is called.
-- Begin with account.show_passwords, which needs no arguments and gives the passwords of all apps. Each app has a \
-login that returns a token; its other APIs take that token.
-- Lists come in pages. Look at page and pages in the result before you rely on a list.
-- Use only what the apps tell you; do not guess ids, amounts or people.
-- What cannot be undone, such as a payment or a message, must be done exactly once and only where it was asked for.
-- When everything is done, call finish. If the task asks a question, answer is just the value (a name, a number, a \
-time), with no sentence around it; otherwise answer is "done".
-
-Today is {TODAY}."""
+_TEXT = files("recompact.suites.pocket") / "prompt.txt"
+SYSTEM = _TEXT.read_text(encoding="utf-8").rstrip("\n").format(today=TODAY)
 
 TOOLS = (
     ToolSpec(

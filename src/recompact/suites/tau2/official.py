@@ -11,9 +11,8 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from recompact.errors import InputError
@@ -39,19 +38,8 @@ _MODULES = {
 Asking = Callable[[str, Request], Reply]
 
 
-@dataclass(frozen=True)
-class Official:
-    """Modules of the installed package, by what they are for."""
-
-    messages: Any
-    simulation: Any
-    tasks: Any
-    retail: Any
-    orchestrator: Any
-    agent: Any
-    user: Any
-    evaluator: Any
-    judge: Any
+class Official(SimpleNamespace):
+    """Modules of the installed package, by what they are for, as named above."""
 
     def answer_with(self, ask: Asking, temperature: float | None) -> None:
         """Let the simulated user and the judge ask `ask` from now on."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from recompact.environments.protocol import Behaviour, Task
 from recompact.errors import InputError
@@ -40,10 +40,6 @@ class Tau2RetailSuite:
         max_errors: Annotated[int, Limit(gt=0)] = 10,
         temperature: Annotated[float, Limit(ge=0)] | Literal["model"] = 0.0,
     ) -> None:
-        if basis not in get_args(Basis):
-            raise InputError(f"suite {NAME!r}: basis = {basis!r} is not one of {', '.join(get_args(Basis))}")
-        if isinstance(temperature, str) and temperature != "model":
-            raise InputError(f'suite {NAME!r}: temperature is a number or "model", not {temperature!r}')
         self._data, self._file = data, tasks
         self._basis: Basis = basis
         self._max_errors = max_errors

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from recompact.agents.client import AgentFunction, Function, name_of
-from recompact.agents.settings import IGNORED, AgentSettings
-from recompact.agents.suite import AgentSuite
 from recompact.environments.protocol import NoSandbox, Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
@@ -93,27 +90,3 @@ class WorkspaceSuite:
     def shell(self, folder: TaskFolder) -> Shell:
         """Where commands of a task run."""
         return replace(self._shell, limits=folder.limits)
-
-
-def agent_suite(
-    tasks: Path | str,
-    agent: AgentFunction,
-    *,
-    replace: Mapping[str, str] | None = None,
-    ids: Sequence[str] = (),
-    mask: Sequence[str] = (),
-    ignore: Sequence[str] = IGNORED,
-    timeout: float = 600.0,
-    unsafe_shell: bool = False,
-) -> AgentSuite:
-    """The tasks in a directory, played by a function. The options are those of [agent] and of the suite `workspace`."""
-    settings = AgentSettings(
-        (name_of(agent),),
-        replace=replace or {},
-        ids=tuple(ids),
-        mask=tuple(mask),
-        ignore=tuple(ignore),
-        timeout=timeout,
-        unsafe=True,
-    )
-    return AgentSuite(WorkspaceSuite(tasks, unsafe_shell=unsafe_shell), settings, Function(agent))

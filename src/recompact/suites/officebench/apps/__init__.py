@@ -1,12 +1,8 @@
-"""The office apps of OfficeBench, one file each."""
+"""The office apps of OfficeBench."""
 
-from recompact.suites.officebench.apps.calculator import CALCULATOR
-from recompact.suites.officebench.apps.calendar import CALENDAR
-from recompact.suites.officebench.apps.excel import EXCEL
-from recompact.suites.officebench.apps.mail import EMAIL
-from recompact.suites.officebench.apps.pdf import PDF
-from recompact.suites.officebench.apps.shell import SHELL
-from recompact.suites.officebench.apps.word import WORD
+from recompact.suites.officebench.apps.documents import EXCEL, PDF, WORD
+from recompact.suites.officebench.apps.machine import CALCULATOR, SHELL
+from recompact.suites.officebench.apps.users import CALENDAR, EMAIL
 
 APPS = {app.name: app for app in (CALENDAR, EXCEL, WORD, PDF, EMAIL, SHELL, CALCULATOR)}
 """All apps by name, except the system's own two actions, which are part of every episode."""

@@ -5,10 +5,11 @@ The texts that an agent reads about an app and the checking of its arguments bot
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, get_type_hints
 
 from recompact.environments.files import ActionError, Files
 from recompact.environments.protocol import Behaviour
@@ -29,40 +30,48 @@ class Desk:
 
 @dataclass(frozen=True)
 class AppAction:
-    """`run` returns the observation, or raises ActionError."""
+    """`function` gets the desk and the arguments by their names, and returns the observation or raises ActionError."""
 
     name: str
     purpose: str
-    parameters: tuple[str, ...]
     behaviour: Behaviour
-    run: Callable[[Desk, Arguments], str]
+    function: Callable[..., str]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.function).parameters)[1:]
 
     @property
     def signature(self) -> str:
         return f"{self.name}({', '.join(self.parameters)})"
 
+    def run(self, desk: Desk, arguments: Arguments) -> str:
+        """Each argument is read as its annotation says."""
+        kinds = get_type_hints(self.function)
+        return self.function(desk, **{name: _read(kinds[name], name, arguments[name]) for name in self.parameters})
 
-Run = Callable[[Desk, Arguments], str]
+
+Run = Callable[..., str]
 
 
 @dataclass(frozen=True)
 class App:
-    """An app. A decorator of the function behind an action declares it, under the name of the function."""
+    """An app. A decorator of the function behind an action declares it, with the parameters of the function."""
 
     name: str
     purpose: str
     actions: list[AppAction] = field(default_factory=list)
 
-    def read(self, purpose: str, *parameters: str) -> Callable[[Run], Run]:
-        return self._declare(purpose, parameters, "read")
+    def read(self, name: str, purpose: str) -> Callable[[Run], Run]:
+        return self._declare(name, purpose, "read")
 
-    def change(self, purpose: str, *parameters: str) -> Callable[[Run], Run]:
-        return self._declare(purpose, parameters, "mutation")
+    def change(self, name: str, purpose: str) -> Callable[[Run], Run]:
+        return self._declare(name, purpose, "mutation")
 
-    def _declare(self, purpose: str, parameters: tuple[str, ...], behaviour: Behaviour) -> Callable[[Run], Run]:
-        def declare(run: Run) -> Run:
-            self.actions.append(AppAction(run.__name__.lstrip("_"), purpose, parameters, behaviour, run))
-            return run
+    def _declare(self, name: str, purpose: str, behaviour: Behaviour) -> Callable[[Run], Run]:
+        def declare(function: Run) -> Run:
+            self.actions.append(AppAction(name, purpose, behaviour, function))
+            return function
 
         return declare
 
@@ -78,17 +87,22 @@ def check_arguments(app: str, action: AppAction, arguments: Arguments) -> None:
         raise ActionError(f"{problem}; it is called as {app}.{action.signature}")
 
 
-def text(arguments: Arguments, name: str) -> str:
+def _read(kind: Any, name: str, value: Any) -> Any:
+    """An argument as a function wants it: anything, a number, or a text."""
+    if kind is Any:
+        return value
+    return _index(name, value) if kind is int else _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:
     """An argument as text; numbers and truth values are written out."""
-    value = arguments[name]
     if isinstance(value, str | int | float):
         return str(value).encode("utf-8", "replace").decode()
     raise ActionError(f"{name} must be text, not {type(value).__name__}")
 
 
-def index(arguments: Arguments, name: str) -> int:
+def _index(name: str, value: Any) -> int:
     """A row or a column, counted from 1."""
-    value = arguments[name]
     try:
         number = int(str(value))
     except ValueError:

@@ -1,4 +1,5 @@
-"""The calculator: arithmetic read as a tree and never executed as code."""
+"""The shell, one command at a time in the sandbox, and the calculator: arithmetic read as a tree and never executed as
+code."""
 
 from __future__ import annotations
 
@@ -9,7 +10,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recompact.environments.files import ActionError
-from recompact.suites.officebench.apps.spec import App, Arguments, Desk, text
+from recompact.suites.officebench.apps.spec import App, Desk, shorten
+from recompact.suites.officebench.tree import MOUNT
+
+SHOWN = 10_000
+"""Characters of a command's output that an agent is shown."""
+
+_LONGEST = 100_000  # bytes; the kernel takes little more
+
+SHELL = App("shell", f"commands in the directory {MOUNT}, which holds data/, emails/ and calendar/")
+
+
+@SHELL.read("command", f"run a shell command in {MOUNT}; there is no network and nothing outside can be changed")
+def _command(desk: Desk, command: str) -> str:
+    if "\0" in command or len(command.encode()) > _LONGEST:
+        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
+    result = desk.shell.run(command, desk.files.root)
+    output = shorten(result.output, SHOWN)
+    if result.stopped:
+        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
+    if result.code:
+        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
+    return output or "The command has finished without output."
+
 
 _LENGTH = 2_000
 _LARGEST = 10**100
@@ -38,9 +61,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 CALCULATOR = App("calculator", "arithmetic")
 
 
-@CALCULATOR.read(f"work out an expression with + - * / // % ** and {', '.join(_FUNCTIONS)}", "expression")
-def _calculate(desk: Desk, arguments: Arguments) -> str:
-    expression = text(arguments, "expression")
+@CALCULATOR.read("calculate", f"work out an expression with + - * / // % ** and {', '.join(_FUNCTIONS)}")
+def _calculate(desk: Desk, expression: str) -> str:
     return f"{expression} = {calculate(expression)}"
 
 
