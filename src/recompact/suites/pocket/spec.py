@@ -152,7 +152,7 @@ def update(db: sqlite3.Connection, table: str, identifier: str, changes: Mapping
         db.execute(f'update {table} set "{name}" = ? where id = ?', (value, identifier))
 
 
-def given(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
+def changes_in(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     """Those of the arguments that are to be changed; what is left out stays."""
     changes = {name: arguments[name] for name in names if arguments[name] is not None}
     if not changes:

@@ -16,7 +16,7 @@ from recompact.suites.pocket.spec import (
     ApiError,
     App,
     Arguments,
-    given,
+    changes_in,
     id_of,
     matching,
     may,
@@ -78,7 +78,7 @@ def add_contact(db: sqlite3.Connection, a: Arguments) -> Any:
 )
 def update_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "contacts", a["contact_id"])
-    update(db, "contacts", a["contact_id"], given(a, ("phone", "email", "relationship")))
+    update(db, "contacts", a["contact_id"], changes_in(a, ("phone", "email", "relationship")))
     return {"updated": one(db, "contacts", a["contact_id"])}
 
 
@@ -138,7 +138,7 @@ def create_event(db: sqlite3.Connection, a: Arguments) -> Any:
 )
 def update_event(db: sqlite3.Connection, a: Arguments) -> Any:
     event = one(db, "events", a["event_id"])
-    changes = given(a, _EVENT_FIELDS)
+    changes = changes_in(a, _EVENT_FIELDS)
     _check_times(changes.get("start", event["start"]), changes.get("end", event["end"]))
     update(db, "events", event["id"], changes)
     return {"updated": _event(db, event["id"])}
