@@ -38,7 +38,7 @@ from recompact.attribution.divergence import actions_of
 from recompact.engine.store.runs import BoundaryRow, ContinuationRow
 from recompact.engine.store.verdicts import Verdict
 from recompact.simulation.guidance import read_guidance
-from recompact.values.candidate import Reason
+from recompact.values.candidate import EvidenceCounts, Reason
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import BoundaryId, Outcomes
@@ -234,6 +234,17 @@ LACKS = [
     lack("a", {"path": 1, "secret": 5}, {"secret": 2, "path": 1}),
     lack("c", {"amount": 7}),
 ]
+
+
+def test_a_rule_of_the_user_that_nothing_says_any_more_is_a_condition_that_pins_would_keep() -> None:
+    rule = "Never pay more than 50 without asking."
+    told = spoken("What must I keep to?", rule)
+    gone = lacking(told, GO, None)
+    assert gone.missing == {"condition": 1}
+    kinds = missing_kinds([gone], default_template())
+    assert "--arm pinned+prompting" in EvidenceCounts("compaction", 1, 1, missing=kinds).by_rule
+    assert lacking(told, GO, None, summary=f"- {rule}").missing == {}
+    assert lacking(spoken("", f"Error: {rule}"), GO, None).missing == {}  # nobody's rule
 
 
 def test_kinds_come_by_boundaries_then_by_facts() -> None:

@@ -33,7 +33,7 @@ from recompact.harnesses.exporting import (
     toml_text,
     write_export,
 )
-from recompact.harnesses.registry import HARNESSES, importable, load_harness
+from recompact.harnesses.registry import HARNESSES, Harness, importable, load_harness
 from recompact.values.template import Template, default_template
 
 NODE = shutil.which("node")
@@ -371,3 +371,29 @@ def test_installing_never_loses_a_file(tmp_path: Path) -> None:
     assert aside.read_text() == "mine"
     with pytest.raises(InputError, match="nothing to install"):
         install(replace(export, files=export.files[1:]), force=False)
+
+
+RULE = "Never approve requests over 50\nwithout asking."
+SKILLS = {"claude-code-skill", "codex-skill"}
+
+
+@pytest.mark.parametrize("name", sorted(HARNESSES.built_in))
+def test_pins_go_where_a_harness_keeps_them_or_are_told_as_lost(name: str) -> None:
+    harness = load_harness(name)
+    plain, pinned = (harness.export_with(default_template(), 4096, pins) for pins in ((), (RULE, "Use tabs.")))
+    assert plain == harness.export(default_template(), 4096)
+    files = {file.name: file for file in pinned.files}
+    if name in SKILLS:
+        assert set(pinned.losses) > set(plain.losses)
+        assert "pinned.md" not in files
+        return
+    assert files["pinned.md"].text.splitlines()[-2:] == [f"- {' '.join(RULE.split())}", "- Use tabs."]
+    assert not files["pinned.md"].place  # it is added to a file of the user's, and replaces none
+    assert [step for step in pinned.steps if step not in plain.steps] == [harness.pins]
+    assert "pinned.md" in harness.pins
+
+
+def test_a_harness_that_says_nothing_of_pins_loses_them() -> None:
+    mine = Harness("mine", "Mine", lambda template, budget: Export((), (), ()))
+    assert mine.export_with(default_template(), 1, [RULE]).losses
+    assert mine.export_with(default_template(), 1, []).losses == ()

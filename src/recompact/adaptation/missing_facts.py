@@ -45,7 +45,8 @@ KIND_TEXTS = tomllib.loads(files("recompact.adaptation").joinpath("clauses.toml"
 """All that is said of each kind: its nouns, the words that texts name it by, and the clauses against its loss."""
 NOUNS: Mapping[Kind, tuple[str, str]] = {kind: tuple(KIND_TEXTS["nouns"][kind]) for kind in KINDS}
 AGAIN: frozenset[Kind] = frozenset({"page", "result", "done"})
-"""Kinds that show in what was done again, not in what is missing. The last three show in neither: no literal tells."""
+"""Kinds that show in what was done again, not in what is missing. Of the last three, no literal tells; of conditions,
+those show that the user stated as rules."""
 
 LONGEST = 60  # characters of a parameter's name; anything longer is not one
 
@@ -124,7 +125,8 @@ def missing_facts(view: BoundaryView, before: Sequence[Turn], rest: Sequence[Tur
     more = _names_and_paths(boundary, used)
     facts |= {text: kind for text, kind in more.items() if not any(text in fact for fact in facts)}
     again = repeated_work(before, used, arms["POST"] or rest, tuple(facts))
-    missing = Counter([*facts.values(), *again.values()])
+    rules: list[Kind] = ["condition"] * len(view.receipt.rules)  # what the user had ruled, and nothing says any more
+    missing = Counter([*facts.values(), *again.values(), *rules])
     foreign = Counter(_foreign(boundary))
     contradicted = {kind: min(missing[kind], foreign[kind]) for kind in KINDS if missing[kind] and foreign[kind]}
     return MissingFacts(view.id, {kind: missing[kind] for kind in KINDS if missing[kind]}, contradicted)

@@ -21,11 +21,19 @@ from recompact.values.texts import command_line
 @click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
 @click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
 @click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
+@click.option("--pin", "pins", multiple=True, metavar="TEXT", help="A rule that must survive. Repeatable.")
 @click.option("--install", is_flag=True, help="Put the files where the harness looks for them, where possible.")
 @click.option("--force", is_flag=True, help="With --install: move an existing file aside.")
 @json_option
 def command(
-    template: str | None, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool
+    template: str | None,
+    name: str,
+    out: Path | None,
+    budget: int,
+    pins: tuple[str, ...],
+    install: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the files that make a harness use TEMPLATE (`default` or a directory), with instructions.
 
@@ -48,7 +56,9 @@ def command(
             f" place: {command_line('wrap', 'CONFIG', '--', program, options=['--template', template])} …"
         )
     harness = load_harness(name, Path.cwd())
-    export = harness.export(resolve(template, Path.cwd()), budget)
+    if blank := [pin for pin in pins if not pin.strip()]:
+        raise click.UsageError(f"--pin {blank[0]!r} pins nothing: give it a text.")
+    export = harness.export_with(resolve(template, Path.cwd()), budget, pins)
     earlier: list[tuple[Path, Path | None]] = []
     if install:
         earlier = put_in_place(export, force=force)

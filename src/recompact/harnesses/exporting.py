@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -271,6 +271,22 @@ class Export:
     checks: tuple[str, ...]
     traps: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
+
+
+def with_pins(export: Export, pins: Sequence[str], title: str, step: str) -> Export:
+    """The export with texts that are to survive every compaction: a file of them, and the `step` that puts it where
+    this harness keeps it. Without such a step they are a loss."""
+    if not pins:
+        return export
+    if not step:
+        loss = (
+            f"the pins were left out: no place in {title} is known to survive a compaction. recompact wrap and"
+            " Compactor keep them (docs/strategies.md)"
+        )
+        return replace(export, losses=(*export.losses, loss))
+    text = "".join(f"- {' '.join(pin.split())}\n" for pin in pins)
+    file = ExportFile("pinned.md", f"## What holds at all times\n\n{text}")
+    return replace(export, files=(*export.files, file), steps=(*export.steps, step))
 
 
 def write_export(export: Export, directory: Path) -> list[Path]:
