@@ -1,8 +1,8 @@
 # Every target sets up $(VENV) by itself. Another Python: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHON ?= python3
 VENV ?= .venv
-# Twice as many as two cores: tests that wait for processes leave a core to the others.
-WORKERS ?= 4
+# One more than two cores: tests that wait for processes leave a core to the others, and each worker collects them all.
+WORKERS ?= 3
 # CONSTRAINTS=/dev/null resolves afresh, as the canary does.
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin

@@ -14,8 +14,10 @@ from recompact.adaptation.method import Method
 from recompact.adaptation.selection import (
     Cell,
     best,
+    check,
     choose,
     contestants,
+    difference,
     fit_of,
     fit_tasks,
     runs_of,
@@ -192,3 +194,75 @@ def test_the_papers_rule_runs_all_on_all_fit_tasks(monkeypatch: pytest.MonkeyPat
     assert seen == [([ORIGINAL, "a"], cells, "mine/")]
     fits = (Fit(ORIGINAL, 3, 0, 5.0, 1), Fit("a", 3, 3, 5.0, 1))
     assert selection == Selection(fits, "a", ("t1", "t2"), excluded=("t1, run 1",))
+
+
+# --- the rule for tested candidates
+
+
+TASKS = ("t1", "t2", "t3", "t4")
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, values: Mapping[str, Sequence[float]], tasks: int = 4) -> Selection:
+    """What the rule chooses where each template has these values in the tasks; none is broken."""
+
+    async def runs(study: Any, templates: Mapping[str, Template], cells: Sequence[Cell], under: str) -> Any:
+        assert under == "mine/check/"
+        return {
+            name: {cell: row(cell.task, values[name][TASKS.index(cell.task)]) for cell in cells} for name in templates
+        }
+
+    monkeypatch.setattr("recompact.adaptation.selection.fit_runs", runs)
+    monkeypatch.setattr("recompact.adaptation.selection.solvable_tasks", lambda store, count, seed: TASKS[:tasks])
+    config = SimpleNamespace(adapt=AdaptConfig(candidates=2, fit_tasks=4, fit_runs=1), run=SimpleNamespace(seed=0))
+    study = cast(Study, SimpleNamespace(config=config, store=None, template=default_template()))
+    candidates = [candidate(name) for name in values if name != ORIGINAL]
+    return asyncio.run(check(study, candidates, "mine/"))
+
+
+LOW, HIGH, MIXED = (0.0,) * 4, (1.0,) * 4, (1.0, 0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("original", "first", "second", "winner"),
+    [
+        (LOW, LOW, LOW, "a"),  # as good as the others: tested causes speak for the first
+        (HIGH, LOW, LOW, ORIGINAL),  # clearly worse than the original
+        (LOW, LOW, HIGH, "b"),  # clearly better than the first
+        (LOW, LOW, MIXED, "a"),  # better, but not clearly
+        (MIXED, LOW, LOW, "a"),  # worse, but not clearly
+        (HIGH, HIGH, LOW, "a"),
+    ],
+)
+def test_the_first_candidate_stands_unless_something_is_clearly_against_it(
+    monkeypatch: pytest.MonkeyPatch,
+    original: Sequence[float],
+    first: Sequence[float],
+    second: Sequence[float],
+    winner: str,
+) -> None:
+    selection = checked(monkeypatch, {ORIGINAL: original, "a": first, "b": second})
+    assert (selection.winner, selection.tasks) == (winner, TASKS)
+    assert sum(fit.runs for fit in selection.fits) == 3 * 4  # as many as the paper's rule would take
+    assert selection.gain is not None
+
+
+def test_where_nothing_can_be_run_or_compared_nobody_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {ORIGINAL: LOW, "a": LOW, "b": HIGH}
+    nothing = checked(monkeypatch, values, tasks=0)
+    assert (nothing.winner, nothing.gain) == (ORIGINAL, None)
+    one = checked(monkeypatch, values, tasks=1)  # one task has no spread
+    assert (one.winner, one.gain) == ("a", None)
+
+
+def test_a_difference_is_over_tasks_and_not_over_runs() -> None:
+    cells = [Cell(task, run) for task in ("t1", "t2") for run in range(3)]
+    one = {cell: row(cell.task, float(cell.task == "t1" or cell.run == 0)) for cell in cells}
+    other = {cell: row(cell.task, 0.0) for cell in cells}
+    ahead = difference(one, other, cells)
+    assert ahead is not None
+    assert ahead.value == pytest.approx((1 + 1 / 3) / 2)
+    assert ahead.low < 0 < 1 < ahead.high  # two tasks tell little
+    same = difference(one, one, cells)
+    assert same is not None
+    assert (same.low, same.value, same.high) == (0, 0, 0)
+    assert difference(one, other, cells[:3]) is None

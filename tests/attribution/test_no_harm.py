@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from attribution_support import arm, boundary
 from hypothesis import given, settings, strategies as st
 
@@ -60,3 +61,9 @@ def test_it_is_a_probability_and_the_order_of_boundaries_does_not_matter(
     value = probability_none(known, thresholds)
     assert 0 <= value <= 1
     assert value == probability_none(dict(reversed(known.items())), thresholds)
+
+
+def test_nothing_seen_to_matter_leaves_the_odds_as_they_were() -> None:
+    """Thresholds that no cell reaches say nothing either way, so the published odds stand."""
+    known = dict(list(run(Random(3), 0.9, 0.9, 0.0).items())[:5])
+    assert probability_none(known, Thresholds(1.5, 10_000.0)) == pytest.approx(NONE)

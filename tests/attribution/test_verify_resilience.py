@@ -29,7 +29,7 @@ def last_line(*arguments: object) -> str:
     return ended.stdout.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize(("suite", "kills"), [("books_6", 1), pytest.param("books_10", 6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("suite", "kills"), [("books_3", 1), pytest.param("books_10", 6, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments(suite: str, kills: int, tmp_path: Path) -> None:
     received: list[int] = []
 
@@ -46,7 +46,7 @@ def test_kill_9_at_random_moments(suite: str, kills: int, tmp_path: Path) -> Non
         expected = last_line("verify", whole)
         assert expected.startswith("digest: ")
         total = len(received)
-        assert len(set(received)) == total > 100
+        assert len(set(received)) == total > 50
         received.clear()
         path = tmp_path / "runs" / "killed.db"
         journaled: set[int] = set()

@@ -11,12 +11,12 @@ import pytest
 from fakes import Noter
 from hypothesis import given, settings, strategies as st
 
-from recompact.compressors.anchors import HEADING
-from recompact.compressors.protocol import CompactionFailed, CompressorInputs
+from recompact.compressors.anchors import HEADING, Anchors
+from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs
 from recompact.compressors.registry import load_compressor
 from recompact.errors import InputError, OptionError
 from recompact.values.chat import Message, ToolCall, assistant, system, user
-from recompact.values.context import Context, Turn, replaced_turns
+from recompact.values.context import Context, Summary, Turn, replaced_turns
 from recompact.values.template import default_template
 
 PREFIX = (system("You are an agent."), user("Do it."))
@@ -155,6 +155,22 @@ def test_anchors_hold_values_of_replaced_turns_over_several_compactions() -> Non
     assert context.summary.text.count(HEADING) == 1
     assert "token-0abc9" in context.summary.text
     assert "token-7abc9" in context.summary.text
+
+
+@pytest.mark.parametrize(("budget", "most"), [(400, 300), (2_000, 1_744)])
+def test_anchors_leave_the_rest_of_the_budget_to_what_they_work_on(budget: int, most: int) -> None:
+    """At most a quarter of the budget, and no more than their own limit."""
+    granted: list[int] = []
+
+    class Granted:
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            granted.append(budget)
+            return Compaction(Context(context.prefix, Summary("so far", 2), context.turns[-1:]))
+
+    post = asyncio.run(Anchors(INPUTS, Granted()).compress(history(900, 900, 10), budget)).context
+    assert granted == [most]
+    assert post.summary is not None
+    assert 2 < post.summary.tokens <= 2 + budget - most
 
 
 def test_compositions_are_checked_before_anything_runs() -> None:

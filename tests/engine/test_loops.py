@@ -430,9 +430,9 @@ print(messages[-2]["content"])
 def test_a_loop_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     ended = [
         subprocess.run([sys.executable, "-c", KILLED, at], cwd=tmp_path, capture_output=True, text=True)
-        for at in ("1", "3", "9")
+        for at in ("3", "9")
     ]
-    assert [each.returncode for each in ended] == [9, 9, 0], ended[-1].stderr
+    assert [each.returncode for each in ended] == [9, 0], ended[-1].stderr
     assert ended[-1].stdout == "answer to 11\n"
     asked = (tmp_path / "asked.txt").read_text().split()
     assert asked == ["1", "3", "5", "7", "9", "11"], "what was journaled was asked again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from replay_support import (
     Forbidden,
     Mute,
     VaultSuite,
+    look,
     study_of,
     told,
     vault,
@@ -23,12 +25,17 @@ from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.environments.functions import function_suite
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
+from recompact.evaluation import gate_sources
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.gate import Gate, run_gate
 from recompact.evaluation.gate_sources import ReplayPairs, Side, TaskPairs, parse_side
+from recompact.evaluation.replay import Case
 from recompact.models.protocol import ChatModel
+from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template
 
 KEEPING = Arm("keeping", template=told(KEEP))
@@ -137,3 +144,34 @@ def test_sides_are_named_by_what_they_are(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError):
         parse_side("nowhere", config, own)
+
+
+def test_two_configs_are_two_studies_with_the_same_tasks(tmp_path: Path) -> None:
+    async def work(one: Store, other: Store, suite: Suite) -> Gate:
+        sides = [Side(study_of(store, each), KEEPING) for store, each in ((one, vault), (other, suite))]
+        return await run_gate(await TaskPairs.of(sides[0], replace(sides[1], arm=PLAIN)), 30.0, 20)
+
+    def played(suite: Suite, name: str) -> Gate:
+        with Store.open(tmp_path / f"{name}-1.db") as one, Store.open(tmp_path / f"{name}-2.db") as other:
+            return asyncio.run(work(one, other, suite))
+
+    gate = played(vault, "same")
+    assert (gate.verdict, gate.difference, gate.identical) == ("worse", -100, False)
+    with pytest.raises(InputError):
+        played(function_suite("vault", [look], {"another": ("Find it.", "x")}), "another")
+
+
+def test_a_stored_compaction_that_cannot_be_read_takes_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = collected(tmp_path / "run.db")
+    read = gate_sources.case_of
+
+    async def fail(study: Study, id: BoundaryId) -> Case:
+        if id.index == 1:
+            raise InputError("the task is gone")
+        return await read(study, id)
+
+    monkeypatch.setattr(gate_sources, "case_of", fail)
+    gate = replayed(path, KEEPING, PLAIN, most=12)
+    assert {item.rpartition("#")[2] for item in gate.unusable} == {"1"}
+    assert {pair.item.rpartition("#")[2] for pair in gate.pairs} <= {"2", "3"}
+    assert (gate.items, gate.difference) == (6 - len(gate.unusable), 0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,11 @@ def test_truth_is_written_and_read_back(tmp_path: Path, world: str) -> None:
 
 
 def _write_truth(run: Path, out: Path) -> Any:
-    command = [sys.executable, planted_truth.__file__, str(run), str(out), "--draws", "6"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.setattr(sys, "argv", ["planted_truth.py", str(run), str(out), "--draws", "6"])
+        planted_truth.main()
+    return json.loads(printed.getvalue())
 
 
 @pytest.mark.parametrize("sizes", [(6, 2, 1), pytest.param((12, 6, 2), marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: all in `make test-slow`, a quarter of them in `make test`."""
+"""How many examples a property is tried with: all in `make test-slow`, a sixth of them in `make test`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import settings
 
 ALL = 100  # for a property that says nothing else
-QUICK = 25
+QUICK = 16
 
 # No deadline: how long an example takes says more about the machine than about us.
 settings.register_profile("quick", deadline=None, max_examples=QUICK)

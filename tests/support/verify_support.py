@@ -48,6 +48,7 @@ def books(count: int) -> FunctionSuite:
     return function_suite("books", [look], tasks, state={"seen": []})
 
 
+books_3 = books(3)
 books_6 = books(6)
 books_10 = books(10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recompact.values.moments import Moment, moments
+from recompact.values.moments import LATER, Moment, moments
 from recompact.values.session import (
     Call,
     CompactionEvent,
@@ -101,3 +101,62 @@ def test_calls_of_one_response_are_one_turn() -> None:
 def test_nothing_gives_nothing() -> None:
     assert of([]) == []
     assert [moment.index for moment in of([CompactionEvent(KeptNothing(), "x")])] == [1]
+
+
+def test_a_rewind_keeps_what_it_goes_back_to() -> None:
+    for back, left in (("r2", ["text 1", "text 2"]), ("k1", ["text 1"]), ("nowhere", [])):
+        (end,) = of([*step(1), *step(2), *step(3), Rewind(back), *step(4)])
+        assert [turn.results[0].content for turn in end.pre.turns] == [*left, "text 4"]
+
+
+def test_what_has_no_key_stays_only_where_all_but_some_stays() -> None:
+    start: list[Event] = [Passage("user", "Fix it."), Passage("assistant", "I look."), *step(1)]
+
+    def left(kept: Kept) -> tuple[int, int]:
+        only, _ = of([*start, CompactionEvent(kept, "so far"), *step(2)])
+        assert only.post is not None
+        return len(only.post.prefix), len(only.post.turns)
+
+    assert left(KeptBut(frozenset({"k1"}))) == (1, 1)
+    assert left(KeptBut(frozenset({"", "k1", "r1"}))) == (0, 0)
+    assert left(KeptKeys(frozenset({"r1"}))) == (0, 1)
+    assert left(KeptFrom("k1")) == (0, 1)
+    assert left(KeptNothing()) == (0, 0)
+
+
+def test_a_restated_message_stands_beside_the_summary_and_an_empty_one_changes_nothing() -> None:
+    def summary(event: CompactionEvent) -> str:
+        *_, end = of([*session(KeptNothing()), event, *step(6)])
+        return end.pre.summary.text if end.pre.summary else ""
+
+    assert summary(CompactionEvent(KeptNothing(), "again", restated="He said: go.")) == "again\nHe said: go."
+    assert summary(CompactionEvent(KeptNothing(), None)) == "so far"
+    assert summary(CompactionEvent(KeptNothing(), "x", kind="clearing")) == "so far"
+
+
+def test_only_so_many_turns_are_kept_for_later() -> None:
+    events = [*step(1), CompactionEvent(KeptNothing(), "x")]
+    for n in range(2, 60):
+        events += step(n)
+    only, end = of(events)
+    assert (len(only.later), len(end.pre.turns)) == (LATER, 58)
+    assert only.later[0].results[0].content == "text 2"
+
+
+def test_arguments_that_cannot_be_written_are_left_out() -> None:
+    deep: list[object] = []
+    deep.append(deep)
+    (end,) = of([Call("c", "read", {"x": deep}), Result("c", "text")])
+    assert [call.arguments for call in end.pre.turns[0].message.calls] == ["{}"]
+    (end,) = of([Result("c", "nobody asked"), Passage("assistant", "hm")])
+    assert end.pre.turns[0].results == ()
+
+
+def test_what_a_user_says_belongs_to_the_turn_before() -> None:
+    (end,) = of([*step(1), Passage("user", "Go on.", "u"), Passage("attachment", "a file", "f"), *step(2)])
+    first, second = end.pre.turns
+    assert [(message.role, message.content) for message in first.results[1:]] == [
+        ("user", "Go on."),
+        ("system", "a file"),
+    ]
+    assert len(second.message.calls) == 1
