@@ -15,7 +15,7 @@ RECOMPACT_TEST_MODEL_ID ?= 1.5b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-attack test-browser test-wheel test-harnesses test-formats test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-attack test-browser test-wheel test-harnesses test-formats test-containers test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench docs release clean
 
 help: ## list the targets
@@ -62,6 +62,11 @@ test-harnesses: $(READY) ## install harnesses into a scratch directory, import t
 
 test-formats: $(READY) ## install the newest Inspect, Harbor and OpenTelemetry, and check that they and we read each other's files
 	RECOMPACT_TEST_FORMATS=1 $(BIN)/pytest -s tests/harnesses/test_newest_formats.py
+
+# Needs podman or docker, and Debian's busybox-static for an image: make test-containers CONTAINERS='podman --runtime runc'
+CONTAINERS ?= podman
+test-containers: $(READY) ## tasks of Harbor in containers of podman or docker
+	RECOMPACT_TEST_CONTAINERS='$(CONTAINERS)' $(BIN)/pytest -m 'slow or not slow' tests/suites/workspace/test_containers.py
 
 # torch is large, so it gets an environment of its own. A build without CUDA: TORCH='torch==VERSION+cpu'
 test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compressor on a tiny classifier

@@ -153,6 +153,9 @@ NEEDS = {
     "mlflow": Need(_package("mlflow", "MLflow"), "its tracker", "`pip install '.[mlflow]'`"),
     "wandb": Need(_package("wandb", "Weights & Biases"), "its tracker", "`pip install '.[wandb]'`"),
     "harbor": Need(_package("harbor", "Harbor"), "its trials", "see docs/exchange.md"),
+    "containers": Need(
+        _variable("RECOMPACT_TEST_CONTAINERS", "podman or docker"), "containers", "`make test-containers`"
+    ),
     "pyarrow": Need(_package("pyarrow", "pyarrow"), "datasets", "`pip install '.[dataset]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),

@@ -103,6 +103,8 @@ def export(form: str, out: Path | None, image: str, root: Path, as_json: bool) -
     folders = folders_below(root)
     if not folders:
         raise InputError(f"there are no tasks in {root}: name their directory with --tasks")
+    if theirs := [folder.id for folder in folders if folder.container]:
+        raise InputError(f"task {theirs[0]} in {root} is one of Harbor's already: copy its folder")
     out = out or Path(f"{root.resolve().name}-{form}")
     with replaced_directory(out, "Harbor tasks") as directory:
         for folder in folders:

@@ -8,6 +8,7 @@ of a tree follows no link; a name that an agent gives is resolved through links 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import threading
@@ -188,6 +189,27 @@ def tree_excess(root: Path, most: int) -> str:
     except TreeRefused:  # it is gone
         pass
     return ""
+
+
+def tree_hash(folder: Path) -> str:
+    """Names, kinds and bytes of a directory of the user's own, except for what Python leaves behind where it runs."""
+    total = hashlib.sha256()
+    for place, directories, names in os.walk(folder):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        for name in sorted((*names, *directories)):
+            path = Path(place, name)
+            mode = path.lstat().st_mode
+            total.update(
+                f"{path.relative_to(folder).as_posix()}\0{stat.S_IFMT(mode)} {mode & 0o100}\0".encode(
+                    "utf-8", "surrogateescape"
+                )
+            )
+            if stat.S_ISLNK(mode):
+                total.update(os.fsencode(os.readlink(path)))
+            elif stat.S_ISREG(mode):
+                with path.open("rb") as file:
+                    total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
 
 
 async def in_thread(work: Callable[[threading.Event], T]) -> T:

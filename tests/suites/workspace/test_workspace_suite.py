@@ -31,6 +31,7 @@ def opened(root: Path, name: str = "addition") -> WorkspaceEnvironment:
     suite = suite_of(root)
     task = next(task for split in suite.splits() for task in suite.tasks(split) if task.id == name)
     environment = suite.environment(task)
+    assert isinstance(environment, WorkspaceEnvironment)
     environment.start()
     return environment
 

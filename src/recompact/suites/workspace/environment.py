@@ -9,13 +9,14 @@ import json
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from recompact.environments.files import ActionError, Files, tree_excess
+from recompact.environments.files import ActionError, tree_excess
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import Observation, Opening
-from recompact.environments.shell import TEMPORARY, Shell
+from recompact.environments.shell import TEMPORARY, CommandResult, Shell
 from recompact.environments.snapshots import VOLATILE
 from recompact.suites.workspace.folder import MOUNT, TaskFolder, files_of, judge
 from recompact.values.chat import ToolSpec, system, user
@@ -36,47 +37,59 @@ def _object(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-_PATH = {"type": "string", "description": f"Path of the file, from {MOUNT}."}
-
-TOOLS = (
-    ToolSpec(
-        "shell",
-        f"Run a command with bash in {MOUNT}. Each command starts there anew, and whatever it started ends with it.",
-        _object(("command",), command={"type": "string"}),
-    ),
-    ToolSpec(
-        "read_file",
-        f"Show the lines of a text file, at most {LINES} unless told otherwise.",
-        _object(
-            ("path",),
-            path=_PATH,
-            start={"type": "integer", "description": "Number of the first line, from 1."},
-            lines={"type": "integer", "description": "How many lines."},
+def tools_for(place: str, left_running: str = "whatever it started ends with it") -> tuple[ToolSpec, ...]:
+    """The tools of an agent whose directory is `place`."""
+    path = {"type": "string", "description": f"Path of the file, from {place}."}
+    return (
+        ToolSpec(
+            "shell",
+            f"Run a command with bash in {place}. Each command starts there anew, and {left_running}.",
+            _object(("command",), command={"type": "string"}),
         ),
-    ),
-    ToolSpec(
-        "write_file",
-        "Write a whole text file. Directories above it are made.",
-        _object(("path", "content"), path=_PATH, content={"type": "string"}),
-    ),
-    ToolSpec(
-        "edit_file",
-        "Replace one passage of a text file, which must occur in it exactly once.",
-        _object(("path", "old", "new"), path=_PATH, old={"type": "string"}, new={"type": "string"}),
-    ),
-    ToolSpec(
-        "finish",
-        "End the task. Say in a few words what was done, or give the answer where one is asked for.",
-        _object(("answer",), answer={"type": "string"}),
-    ),
-)
+        ToolSpec(
+            "read_file",
+            f"Show the lines of a text file, at most {LINES} unless told otherwise.",
+            _object(
+                ("path",),
+                path=path,
+                start={"type": "integer", "description": "Number of the first line, from 1."},
+                lines={"type": "integer", "description": "How many lines."},
+            ),
+        ),
+        ToolSpec(
+            "write_file",
+            "Write a whole text file. Directories above it are made.",
+            _object(("path", "content"), path=path, content={"type": "string"}),
+        ),
+        ToolSpec(
+            "edit_file",
+            "Replace one passage of a text file, which must occur in it exactly once.",
+            _object(("path", "old", "new"), path=path, old={"type": "string"}, new={"type": "string"}),
+        ),
+        ToolSpec(
+            "finish",
+            "End the task. Say in a few words what was done, or give the answer where one is asked for.",
+            _object(("answer",), answer={"type": "string"}),
+        ),
+    )
 
 
-def do(name: str, arguments: Arguments, workspace: Path, files: Files, shell: Shell) -> str:
+class TextFiles(Protocol):
+    """Files by their names, as bytes."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def write(self, name: str, data: bytes) -> None: ...
+
+
+Run = Callable[[str], CommandResult]
+
+
+def do(name: str, arguments: Arguments, files: TextFiles, run: Run) -> str:
     """Carry out an action other than `finish`, and say what came of it."""
     if name == "shell":
-        return _run(_text(arguments, "command"), workspace, shell)
-    actions: Mapping[str, Callable[[Arguments, Files], str]] = {
+        return _run(_text(arguments, "command"), run)
+    actions: Mapping[str, Callable[[Arguments, TextFiles], str]] = {
         "read_file": _read,
         "write_file": _write,
         "edit_file": _edit,
@@ -86,10 +99,10 @@ def do(name: str, arguments: Arguments, workspace: Path, files: Files, shell: Sh
     return actions[name](arguments, files)
 
 
-def _run(command: str, workspace: Path, shell: Shell) -> str:
+def _run(command: str, run: Run) -> str:
     if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
         raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
-    result = shell.run(command, workspace)
+    result = run(command)
     output = keep_both_ends(result.output)
     if result.stopped:
         raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
@@ -98,7 +111,7 @@ def _run(command: str, workspace: Path, shell: Shell) -> str:
     return output or "The command has finished without output."
 
 
-def _read(arguments: Arguments, files: Files) -> str:
+def _read(arguments: Arguments, files: TextFiles) -> str:
     name = _text(arguments, "path")
     lines = _content(files, name).split("\n")
     start, count = _number(arguments, "start", 1), _number(arguments, "lines", LINES)
@@ -110,7 +123,7 @@ def _read(arguments: Arguments, files: Files) -> str:
     return keep_both_ends("\n".join(shown)) + more or "The file is empty."
 
 
-def _write(arguments: Arguments, files: Files) -> str:
+def _write(arguments: Arguments, files: TextFiles) -> str:
     name, content = _text(arguments, "path"), arguments.get("content")
     if not isinstance(content, str):
         raise ActionError("content must be a text")
@@ -118,7 +131,7 @@ def _write(arguments: Arguments, files: Files) -> str:
     return f"{name} is written, {len(content.splitlines())} lines."
 
 
-def _edit(arguments: Arguments, files: Files) -> str:
+def _edit(arguments: Arguments, files: TextFiles) -> str:
     name, old, new = _text(arguments, "path"), _text(arguments, "old"), arguments.get("new")
     if not isinstance(new, str):
         raise ActionError("new must be a text")
@@ -131,7 +144,7 @@ def _edit(arguments: Arguments, files: Files) -> str:
     return f"{name} is changed."
 
 
-def _content(files: Files, name: str) -> str:
+def _content(files: TextFiles, name: str) -> str:
     try:
         return files.read(name).decode("utf-8")
     except UnicodeDecodeError:
@@ -160,9 +173,35 @@ def keep_both_ends(text: str, most: int = SHOWN) -> str:
     return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
 
 
-SYSTEM = f"""You work on a task in the directory {MOUNT}, with a shell and with tools to read, write and edit files.
-There is no network. Look before you change something, and test what you have changed. Call one tool at a time, and
+def system_prompt(place: str, network: str = "There is no network.") -> str:
+    return f"""You work on a task in the directory {place}, with a shell and with tools to read, write and edit files.
+{network} Look before you change something, and test what you have changed. Call one tool at a time, and
 `finish` when the task is done: nobody answers questions."""
+
+
+@dataclass
+class Progress:
+    """How far an episode is: whether it has ended, with which answer, or for which misuse of its place."""
+
+    ended: bool = False
+    answer: str = ""
+    misuse: str = ""
+
+    def step(self, action: Action, files: TextFiles, run: Run, excess: Callable[[], str]) -> Observation:
+        """Do one action. Where `excess` has something to say, the episode is over."""
+        if self.ended:
+            return Observation("Error: the task is ended already.", done=True, error=True)
+        if action.name == "finish":
+            self.ended, self.answer = True, str(action.arguments.get("answer", ""))
+            return Observation("The task is ended.", done=True)
+        try:
+            text, failed = do(action.name, action.arguments, files, run), False
+        except ActionError as error:
+            text, failed = f"Error: {error}", True
+        if found := excess():
+            self.ended, self.misuse = True, f"the workspace has {found} in it"
+            return Observation(f"Error: the episode is ended: {self.misuse}.", done=True, error=True)
+        return Observation(text, error=failed)
 
 
 class WorkspaceEnvironment:
@@ -178,49 +217,39 @@ class WorkspaceEnvironment:
         self._remove = weakref.finalize(self, remove_tree, self.directory)
         self._workspace = self.directory / "workspace"
         self._files = files_of(self._workspace)
-        self._ended = False
-        self._answer = self._misuse = ""
+        self._progress = Progress()
 
     def start(self) -> Opening:
         self._clear()
         self._folder.lay_out(self._workspace)
-        self._ended, self._answer, self._misuse = False, "", ""
-        return Opening((system(SYSTEM), user(self._folder.instruction)), TOOLS)
+        self._progress = Progress()
+        return Opening((system(system_prompt(MOUNT)), user(self._folder.instruction)), tools_for(MOUNT))
 
     def step(self, action: Action) -> Observation:
-        if self._ended:
-            return Observation("Error: the task is ended already.", done=True, error=True)
-        if action.name == "finish":
-            self._ended, self._answer = True, str(action.arguments.get("answer", ""))
-            return Observation("The task is ended.", done=True)
-        try:
-            text, failed = do(action.name, action.arguments, self._workspace, self._files, self._shell), False
-        except ActionError as error:
-            text, failed = f"Error: {error}", True
-        if excess := tree_excess(self.directory, self._folder.limits.disk):
-            return self._end_for(f"the workspace has {excess} in it")
-        return Observation(text, error=failed)
+        limit = self._folder.limits.disk
+        observation = self._progress.step(
+            action,
+            self._files,
+            lambda command: self._shell.run(command, self._workspace),
+            lambda: tree_excess(self.directory, limit),
+        )
+        if self._progress.misuse:
+            self._clear()  # give the space back at once
+        return observation
 
     def score(self) -> Score:
-        if self._misuse:
-            return Score.of(False, reason=self._misuse)
-        return judge(self._folder, self._workspace, self._answer, self._shell)
+        if self._progress.misuse:
+            return Score.of(False, reason=self._progress.misuse)
+        return judge(self._folder, self._workspace, self._progress.answer, self._shell)
 
     def snapshot(self) -> bytes:
-        return json.dumps({"ended": self._ended, "answer": self._answer, "misuse": self._misuse}).encode()
+        return json.dumps(asdict(self._progress)).encode()
 
     def restore(self, state: bytes) -> None:
-        data = json.loads(state)
-        self._ended, self._answer, self._misuse = data["ended"], data["answer"], data["misuse"]
+        self._progress = Progress(**json.loads(state))
 
     def close(self) -> None:
         self._remove()
-
-    def _end_for(self, reason: str) -> Observation:
-        """End an episode that would fill the disk, and give the space back at once."""
-        self._clear()
-        self._ended, self._misuse = True, reason
-        return Observation(f"Error: the episode is ended: {reason}.", done=True, error=True)
 
     def _clear(self) -> None:
         empty_directory(self.directory)

@@ -6,12 +6,10 @@ The check judges a copy of the final workspace, where no agent can reach it any 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -19,12 +17,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from recompact.environments.files import Files
+from recompact.environments.files import Files, tree_hash
 from recompact.environments.own_directory import remove_tree
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.shell import TEMPORARY, CommandLimits, CommandResult, Shell
 from recompact.environments.snapshots import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.errors import InputError
+from recompact.suites.workspace.container import ContainerSpec
 from recompact.suites.workspace.harbor_task import read_harbor_task
 from recompact.values.reading import read_small
 from recompact.values.trajectory import Score
@@ -68,6 +67,7 @@ class TaskFolder:
     limits: CommandLimits = DEFAULT_LIMITS
     files: tuple[tuple[str, str], ...] = ((FILES, "."),)  # what is copied, and to where in the workspace
     judge: str = CHECK  # the directory with what its check needs
+    container: ContainerSpec | None = None  # where it is played, unless in a plain directory
 
     def lay_out(self, directory: Path) -> None:
         """Copy the files into a workspace, as the agent's own: it may change each of them."""
@@ -95,28 +95,7 @@ def folders_below(root: Path) -> tuple[TaskFolder, ...]:
 def contents(options: Mapping[str, Any], split: str, directory: Path) -> dict[str, str]:
     """A hash of everything in the folder of each task of a split, by task."""
     root = (directory / Path(options.get("tasks", TASKS)).expanduser()).resolve()
-    return {f"task {folder.id}": _hash_of(folder.path) for folder in folders_below(root) if folder.split == split}
-
-
-def _hash_of(folder: Path) -> str:
-    """Names, kinds and bytes, except for what Python leaves behind where it runs."""
-    total = hashlib.sha256()
-    for place, directories, names in os.walk(folder):
-        directories[:] = sorted(name for name in directories if name != "__pycache__")
-        for name in sorted((*names, *directories)):
-            path = Path(place, name)
-            mode = path.lstat().st_mode
-            total.update(
-                f"{path.relative_to(folder).as_posix()}\0{stat.S_IFMT(mode)} {mode & 0o100}\0".encode(
-                    "utf-8", "surrogateescape"
-                )
-            )
-            if stat.S_ISLNK(mode):
-                total.update(os.fsencode(os.readlink(path)))
-            elif stat.S_ISREG(mode):
-                with path.open("rb") as file:
-                    total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()
+    return {f"task {folder.id}": tree_hash(folder.path) for folder in folders_below(root) if folder.split == split}
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -138,8 +117,8 @@ def read_folder(path: Path, id: str) -> TaskFolder:
     if "instruction" not in data and (path / "instruction.md").is_file():
         theirs = read_harbor_task(path.resolve(), data, MOUNT)
         check = CheckSpec(theirs.check, "json", seconds=theirs.seconds)
-        parts = (theirs.instruction, check, theirs.split, theirs.groups)
-        return TaskFolder(id, path.resolve(), *parts, files=theirs.files, judge=theirs.tests)
+        parts = (theirs.instruction, check, theirs.split, theirs.groups, theirs.limits or DEFAULT_LIMITS)
+        return TaskFolder(id, path.resolve(), *parts, theirs.files, theirs.tests, theirs.container)
     _check_names(data, ("instruction", "split", "groups", "check", "limits"), file)
     table = data.get("check")
     if not isinstance(table, dict):
@@ -326,7 +305,7 @@ def _score(folder: TaskFolder, result: CommandResult) -> Score:
         return Score.of(result.code == 0, exit_code=result.code)
     lines = [line for line in result.output.splitlines() if line.strip()]
     try:
-        return _read(json.loads(lines[-1]))
+        return read_score(json.loads(lines[-1]))
     except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
         if result.code:
             return Score.of(False, reason=f"the check ended with exit code {result.code} and no score")
@@ -336,7 +315,8 @@ def _score(folder: TaskFolder, result: CommandResult) -> Score:
         ) from None
 
 
-def _read(data: Any) -> Score:
+def read_score(data: Any) -> Score:
+    """A verdict in JSON: a number, or an object with `score`."""
     table = data if isinstance(data, dict) else {"score": data}
     value = table["score"]
     if isinstance(value, bool):

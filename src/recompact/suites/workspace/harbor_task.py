@@ -1,18 +1,25 @@
-"""A task folder of Harbor whose image is nothing but files, so that it can be played without a container; any other is
-refused, with the reason."""
+"""A task folder of Harbor: played in a plain directory if its image is nothing but files, else in a container; one that
+needs more than a container is refused, with the reason."""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from recompact.environments.shell import CommandLimits
 from recompact.errors import InputError
+from recompact.suites.workspace.container import ContainerSpec
 from recompact.values.reading import read_small
 
+WITH_HARBOR = "harbor run -p TASKS --agent recompact.integrations.harbor:Agent"
+"""How such a task is played all the same."""
+
+_NEWEST = (1, 4)
 _REWARD = (
     "import json, pathlib, sys; p = pathlib.Path(sys.argv[1]); j = p / 'reward.json';"
     " print(float(json.loads(j.read_text())['reward'] if j.exists() else (p / 'reward.txt').read_text()))"
@@ -23,63 +30,185 @@ _CHECK = (
     ' TESTS="$CHECK" LOGS="$LOGS" bash "$LOGS/test.sh" >&2;'
     f' python3 -c {shlex.quote(_REWARD)} "$LOGS"'
 )
-_NEEDS = ("gpus", "tpu", "docker_image", "mcp_servers", "healthcheck")
-_CONTAINER = re.compile(r"(?<![\w./-])/(?:tests|logs|solution)(?![\w-])")
+_SETTINGS = (
+    *(("environment", "docker_image"), ("environment", "env")),
+    *(("agent", "user"), ("verifier", "user"), ("verifier", "env")),
+)
+_UNPLAIN = re.compile(r"""^--|["'*?\[<$]|(^|[ /])\.\.([ /]|$)""")  # options, patterns, and ways out of the folder
+_MORE = ("gpus", "tpu", "mcp_servers", "healthcheck", "skills_dir", "allowed_hosts")
+_PLACES = re.compile(r"(?<![\w./-])/(?:tests|logs|solution)(?![\w-])")
+_CANARY = re.compile(r"\A(?:(?:<!--.*canary.*-->|#.*canary.*)\n+)+", re.IGNORECASE)
+_IMAGE = re.compile(r"\w[\w./:@-]*", re.ASCII)
+_USER = re.compile(r"\w[\w.-]*(:\w[\w.-]*)?", re.ASCII)
+_SIZES = {"K": 1024, "M": 1024**2, "G": 1024**3}
+_CONTAINER_LIMITS = CommandLimits(seconds=60.0, memory=2 * 1024**3, processes=512, disk=2 * 1024**3)
+
+Table = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class HarborTask:
-    """What is to be known of one: its check prints the reward that `tests/test.sh` writes."""
+    """What is to be known of one: its check prints the reward that `tests/test.sh` writes. With a `container`, the
+    check is that script itself, there."""
 
     instruction: str
     check: str
     seconds: float
     split: str
     groups: Mapping[str, str]
-    files: tuple[tuple[str, str], ...]  # what is copied, and to where in the workspace
+    files: tuple[tuple[str, str], ...] = ()  # what is copied, and to where in the workspace
     tests: str = "tests"
+    container: ContainerSpec | None = None
+    limits: CommandLimits | None = None
 
 
-def read_harbor_task(path: Path, data: Mapping[str, Any], mount: str) -> HarborTask:
+def read_harbor_task(path: Path, data: Table, mount: str) -> HarborTask:
     """The task in a folder with this `task.toml`, for workspaces that are seen at `mount`."""
-    if reason := next(_obstacles(path, data, mount), ""):
+    tables = {name: _table(data, name, path) for name in ("environment", "agent", "verifier", "metadata")}
+    if reason := next(_refusals(path, data, tables), ""):
         raise InputError(
-            f"{path} is a task of Harbor that needs a container, which this suite has not: {reason}. Run it with"
-            " Harbor, and our gateway in between: harbor run -p TASKS --agent recompact.integrations.harbor:Agent"
+            f"{path} is a task of Harbor that this suite cannot play: {reason}. With Harbor: {WITH_HARBOR}"
         )
-    metadata, verifier = data.get("metadata") or {}, data.get("verifier") or {}
-    return HarborTask(
-        read_small(path / "instruction.md"),
+    metadata = tables["metadata"]
+    task = HarborTask(
+        _CANARY.sub("", read_small(path / "instruction.md")),
         _CHECK,
-        float(verifier.get("timeout_sec") or 600.0),
+        _number(tables["verifier"], "timeout_sec", path) or 600.0,
         str(metadata.get("split", "train")),
         {key: str(value) for key, value in metadata.items() if isinstance(value, str | int) and key != "split"},
-        tuple(_copies(path, mount)),
     )
+    if reason := next(_obstacles(path, tables, mount), ""):
+        return _in_container(task, path, tables, reason)
+    return replace(task, files=tuple(_copies(path, mount)))
 
 
-def _obstacles(path: Path, data: Mapping[str, Any], mount: str) -> Iterator[str]:
-    """Why a task cannot be played in a plain directory."""
-    environment = data.get("environment") or {}
-    yield from (f"[environment] {key} is set" for key in _NEEDS if environment.get(key))
+def _refusals(path: Path, data: Table, tables: Mapping[str, Table]) -> Iterator[str]:
+    """Why not even a container of ours is enough."""
+    environment, verifier = tables["environment"], tables["verifier"]
+    version = str(data.get("schema_version", data.get("version", "1.0")))
+    if not re.fullmatch(r"\d+\.\d+", version) or tuple(map(int, version.split("."))) > _NEWEST:
+        yield f"its schema_version is {version[:40]!r}, and {'.'.join(map(str, _NEWEST))} is the newest known here"
+    yield from (f"[environment] {key} is set" for key in _MORE if environment.get(key))
+    if str(environment.get("os", "linux")).lower() != "linux":
+        yield f"it is made for {environment['os']}"
     if data.get("steps"):
         yield "it has several steps"
     if not (path / "tests" / "test.sh").is_file():
         yield "it has no tests/test.sh"
-    if (path / "environment" / "docker-compose.yaml").exists():
+    if any((path / "environment" / f"docker-compose.{end}").exists() for end in ("yaml", "yml")):
         yield "its environment is a composition of containers"
+    if verifier.get("environment_mode", "shared") != "shared" or verifier.get("environment") or verifier.get("collect"):
+        yield "its verifier has a container of its own"
+    for name, table in tables.items():
+        mode = table.get("network_mode")
+        if mode not in (None, "public", "no-network"):
+            yield f"[{name}] network_mode = {mode!r}: a list of allowed hosts needs a proxy"
+        if name != "environment" and mode is not None and (mode == "public") != _network(environment):
+            yield f"[{name}] network_mode differs from the one of [environment]"
+
+
+def _obstacles(path: Path, tables: Mapping[str, Table], mount: str) -> Iterator[str]:
+    """Why a task cannot be played in a plain directory."""
+    yield from (f"[{name}] {key} is set" for name, key in _SETTINGS if tables[name].get(key))
     place = mount
     for word, rest in _instructions(path):
         if word == "WORKDIR":
             place = rest
         elif word not in ("FROM", "COPY") and not (word == "RUN" and rest.startswith("rm -f ")):
             yield f"its Dockerfile says {word} {rest[:60]}"
-    place = str(environment.get("workdir") or place)
+        elif word == "COPY" and (_UNPLAIN.search(rest) or not _target(place, rest).is_relative_to(place)):
+            yield f"its Dockerfile says COPY {rest[:60]}"
+    place = str(tables["environment"].get("workdir") or place)
     texts = {name: read_small(name) for name in sorted((path / "tests").rglob("*")) if name.suffix in (".sh", ".py")}
     for file, text in {**texts, path / "instruction.md": read_small(path / "instruction.md")}.items():
-        named = _CONTAINER.search(text) if file.name != "test.sh" else None
+        named = _PLACES.search(text) if file.name != "test.sh" else None
         if named or (place != mount and place in text):
             yield f"{file.name} names {named[0] if named else place}, a place in the container"
+
+
+def _in_container(task: HarborTask, path: Path, tables: Mapping[str, Table], reason: str) -> HarborTask:
+    environment, verifier = tables["environment"], tables["verifier"]
+    image, workdir = _text(environment, "docker_image", path, _IMAGE), _text(environment, "workdir", path)
+    if not image and not (path / "environment" / "Dockerfile").is_file():
+        raise InputError(f"{path} has neither [environment] docker_image nor environment/Dockerfile")
+    if workdir and not workdir.startswith("/"):
+        raise InputError(f"{path / 'task.toml'}: workdir = {workdir!r} must begin with /")
+    size = _number(environment, "memory_mb", path) * 1024**2 or _size(environment, "memory", path)
+    disk = _number(environment, "storage_mb", path) * 1024**2 or _size(environment, "storage", path)
+    limits = replace(
+        _CONTAINER_LIMITS,
+        memory=int(size) or _CONTAINER_LIMITS.memory,
+        disk=int(disk) or _CONTAINER_LIMITS.disk,
+    )
+    spec = ContainerSpec(
+        reason,
+        path / "environment",
+        image,
+        workdir,
+        user=_text(tables["agent"], "user", path, _USER),
+        verifier_user=_text(verifier, "user", path, _USER),
+        variables=_variables(environment, path),
+        verifier_variables=_variables(verifier, path),
+        network=_network(environment),
+        cpus=_number(environment, "cpus", path),
+        build_seconds=_number(environment, "build_timeout_sec", path) or ContainerSpec.build_seconds,
+    )
+    return replace(task, check="tests/test.sh", container=spec, limits=limits)
+
+
+def _network(environment: Table) -> bool:
+    """Only where the task says so: Harbor's default is the public network."""
+    return bool(environment.get("network_mode", "public" if environment.get("allow_internet") else "") == "public")
+
+
+def _table(data: Table, name: str, path: Path) -> Table:
+    value = data.get(name) or {}
+    if not isinstance(value, dict):
+        raise InputError(f"{path / 'task.toml'}: {name} must be a table")
+    return value
+
+
+def _number(table: Table, key: str, path: Path) -> float:
+    """Zero where it is not given."""
+    value = table.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{path / 'task.toml'}: {key} = {value!r} must be a number")
+    if not 0 < value < 1e9 and key in table:
+        raise InputError(
+            f"{path / 'task.toml'}: {key} = {value!r} must be above zero, and less than a thousand million"
+        )
+    return float(value)
+
+
+def _size(table: Table, key: str, path: Path) -> float:
+    """The old form of sizes, such as "2G"."""
+    value = str(table.get(key, "0M")).strip().upper()
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?[KMG]", value):
+        raise InputError(f'{path / "task.toml"}: {key} = {table[key]!r} must be a size such as "2G"')
+    return float(value[:-1]) * _SIZES[value[-1]]
+
+
+def _text(table: Table, key: str, path: Path, form: re.Pattern[str] = re.compile(r"[^\0\n]+")) -> str:
+    """Nothing where it is not given."""
+    value = table.get(key, "")
+    value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(value, str) or (value and not form.fullmatch(value)):
+        raise InputError(f"{path / 'task.toml'}: {key} = {value!r} is not one")
+    return value
+
+
+def _variables(table: Table, path: Path) -> dict[str, str]:
+    """Variables of the container; none may come from this machine, where they may be keys."""
+    variables = _table(table, "env", path)
+    for name, value in variables.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not isinstance(value, str) or "\0" in value:
+            raise InputError(f"{path / 'task.toml'}: env.{name} must be a name with a text")
+        if "${" in value:
+            raise InputError(
+                f"{path / 'task.toml'}: env.{name} = {value!r} takes a variable of this machine, which no agent may see"
+                f" here: write its value, or use Harbor: {WITH_HARBOR}"
+            )
+    return dict(variables)
 
 
 def _instructions(path: Path) -> Iterator[tuple[str, str]]:
@@ -91,17 +220,20 @@ def _instructions(path: Path) -> Iterator[tuple[str, str]]:
             yield word.upper(), rest.strip()
 
 
+def _target(place: str, rest: str) -> PurePosixPath:
+    """Where a COPY puts things."""
+    return PurePosixPath(place) / rest.split()[-1]
+
+
 def _copies(path: Path, mount: str) -> Iterator[tuple[str, str]]:
     """What the Dockerfile copies, and to where in the workspace."""
-    place = PurePosixPath(mount)
+    place = mount
     for word, rest in _instructions(path):
         if word == "WORKDIR":
-            place = PurePosixPath(rest)
+            place = rest
         if word == "COPY":
-            *sources, target = (part for part in shlex.split(rest) if not part.startswith("--"))
-            whole = place / target
-            if not whole.is_relative_to(place) or any(".." in part.split("/") for part in (*sources, target)):
-                raise InputError(f"{path}: its Dockerfile copies to {target}, outside of its working directory {place}")
+            *sources, target = rest.split()
+            whole = _target(place, rest)
             for source in sources:
                 directory = (path / "environment" / source).is_dir()
                 inside = whole if directory or not target.endswith(("/", ".")) else whole / PurePosixPath(source).name

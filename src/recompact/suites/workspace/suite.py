@@ -11,8 +11,11 @@ from pathlib import Path
 from recompact.environments.protocol import NoSandbox, Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
+from recompact.suites.workspace.container import ContainerSpec, Engine
+from recompact.suites.workspace.container_environment import ContainerEnvironment
 from recompact.suites.workspace.environment import WorkspaceEnvironment
 from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, FolderTask, TaskFolder, folders_below
+from recompact.suites.workspace.harbor_task import WITH_HARBOR
 
 _HARNESS = Path(__file__).resolve().parents[2]
 
@@ -27,6 +30,7 @@ class WorkspaceSuite:
         readable: Sequence[str] = (),
         path: Sequence[str] = (),
         unsafe_shell: bool = False,
+        container: str = "",
         config_directory: Path = Path(),
     ) -> None:
         self._root = (config_directory / Path(tasks).expanduser()).resolve()
@@ -43,7 +47,8 @@ class WorkspaceSuite:
         system_path = "/usr/local/bin:/usr/bin:/bin"
         variables = {"PATH": ":".join((*map(str, first), system_path))} if path else {}
         self._shell = replace(shell, variables=variables, shared_memory=True)
-        if shell.refused:
+        self._engine_command = container
+        if shell.refused and not all(folder.container for folder in folders_below(self._root)):
             raise NoSandbox(f"suite 'workspace' needs a sandbox: {shell.refused}", self)
 
     @property
@@ -54,6 +59,10 @@ class WorkspaceSuite:
     def folders(self) -> dict[str, TaskFolder]:
         """The tasks by their ids."""
         return {folder.id: folder for folder in folders_below(self._root)}
+
+    @cached_property
+    def _engine(self) -> tuple[Engine | None, str]:
+        return Engine.of_this_machine(self._engine_command)
 
     def hidden_places(self) -> tuple[Path, ...]:
         """What no program that plays the tasks may see. Each task is named: the directory of tasks may be the
@@ -67,15 +76,26 @@ class WorkspaceSuite:
         if split not in self.splits():
             names = ", ".join(self.splits()) or "none: it has no tasks"
             raise InputError(f"suite 'workspace' has no split {split!r} in {self._root}: there are {names}")
-        return [
-            Task(folder.id, folder.instruction, dict(folder.groups))
-            for folder in self.folders.values()
-            if folder.split == split
-        ]
+        folders = [folder for folder in self.folders.values() if folder.split == split]
+        for folder in folders:
+            if folder.container:
+                self._engine_for(folder, folder.container)
+        return [Task(folder.id, folder.instruction, dict(folder.groups)) for folder in folders]
 
-    def environment(self, task: Task) -> WorkspaceEnvironment:
+    def environment(self, task: Task) -> WorkspaceEnvironment | ContainerEnvironment:
         folder = self.folder(task)
+        if folder.container:
+            return ContainerEnvironment(folder, folder.container, self._engine_for(folder, folder.container))
         return WorkspaceEnvironment(folder, self.shell(folder))
+
+    def _engine_for(self, folder: TaskFolder, spec: ContainerSpec) -> Engine:
+        engine, problem = self._engine
+        if engine is None:
+            raise InputError(
+                f"task {folder.id} of Harbor needs a container ({spec.reason}), and {problem}. Install podman or"
+                f" docker, name one that works with [suite.options] container, or play it with Harbor: {WITH_HARBOR}"
+            )
+        return engine
 
     def folder(self, task: Task) -> TaskFolder:
         if task.id not in self.folders:
@@ -85,6 +105,11 @@ class WorkspaceSuite:
     def workspace_task(self, task: Task) -> FolderTask:
         """A task as an agent that is a program plays it."""
         folder = self.folder(task)
+        if folder.container:
+            raise InputError(
+                f"task {folder.id} of Harbor needs a container ({folder.container.reason}), and an agent that is a"
+                f" program would have to run inside it. Play it with Harbor: {WITH_HARBOR}"
+            )
         return FolderTask(folder, self.shell(folder))
 
     def shell(self, folder: TaskFolder) -> Shell:
