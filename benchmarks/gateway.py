@@ -22,7 +22,7 @@ from typing import Any
 
 import aiohttp
 
-from recompact.agents.server import Exchange, Gateway
+from recompact.agents.server import AgentCallbacks, Exchange, Gateway
 from recompact.agents.settings import AgentSettings
 from recompact.agents.suite import AgentSuite
 from recompact.engine.config import AgentConfig
@@ -78,7 +78,7 @@ async def overhead(calls: int) -> None:
         exchange.deliver(reply)
         return exchange
 
-    gateway = Gateway(arrive, lambda reason: sys.exit(reason))
+    gateway = Gateway(AgentCallbacks(arrive, lambda reason: sys.exit(reason)))
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -22,7 +22,7 @@ from needs import needs
 from test_wire import BODIES, ENDPOINT
 from test_wrap import write_config
 
-from recompact.agents.server import Exchange, Gateway
+from recompact.agents.server import AgentCallbacks, Exchange, Gateway
 from recompact.agents.settings import REQUESTS_AT_ONCE, STEADY_KEY
 from recompact.agents.wire.formats import FORMATS, WireFormat
 from recompact.values.chat import assistant
@@ -51,7 +51,7 @@ class Guarded:
 @asynccontextmanager
 async def guarded_gateway() -> AsyncIterator[Guarded]:
     guarded = Guarded()
-    gateway = Gateway(guarded.arrive, guarded.misused.append, guarded.refused.append, KEY)
+    gateway = Gateway(AgentCallbacks(guarded.arrive, guarded.misused.append, guarded.refused.append), KEY)
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     guarded.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -18,7 +18,7 @@ from models_support import CONVERSATION
 from test_wire import BODIES, ENDPOINT, READERS
 
 from recompact.agents import server
-from recompact.agents.server import Exchange, Gateway
+from recompact.agents.server import AgentCallbacks, Exchange, Gateway
 from recompact.agents.wire.formats import FORMATS, STREAMED_CONTENTS, WireFormat
 from recompact.values.chat import assistant
 
@@ -32,7 +32,7 @@ async def slow_gateway() -> AsyncIterator[str]:
         asyncio.get_running_loop().call_later(SLOW, exchange.deliver, assistant("At last."))
         return exchange
 
-    gateway = Gateway(arrive, pytest.fail)
+    gateway = Gateway(AgentCallbacks(arrive, pytest.fail))
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     try:
@@ -91,7 +91,7 @@ async def test_the_official_clients(stream: bool, monkeypatch: pytest.MonkeyPatc
 async def test_an_episode_that_ends_meanwhile_cuts_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """White space alone is no JSON: nobody takes it for an answer."""
     monkeypatch.setattr(server, "ALIVE", 0.05)
-    gateway = Gateway(lambda exchange: exchange, pytest.fail)
+    gateway = Gateway(AgentCallbacks(lambda exchange: exchange, pytest.fail))
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -17,7 +17,7 @@ from needs import needs
 
 from recompact.agents.process import AgentDirectories
 from recompact.agents.profiles import PROFILES, known_agent
-from recompact.agents.running import AgentCallbacks
+from recompact.agents.server import AgentCallbacks
 from recompact.agents.settings import AgentSettings
 from recompact.agents.wrapping import Hearing
 from recompact.values.chat import Request
@@ -205,7 +205,7 @@ async def test_silence_is_told_once_and_only_while_nothing_has_come(tmp_path: Pa
             if misuse:
                 hearing.requests += 1
             await asyncio.sleep(0.4)
-            assert told[-1:] == ([] if misuse else [agent.process.url])
+            assert told[-1:] == ([] if misuse else [agent.url])
             told.clear()
         finally:
             await agent.end()

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from recompact.agents.process import AgentDirectories
-from recompact.agents.running import AgentCallbacks
-from recompact.agents.server import USAGE, Exchange
+from recompact.agents.server import USAGE, AgentCallbacks, Exchange
 from recompact.agents.settings import KEY, MODEL
 from recompact.agents.wire.formats import WireFormat, format_of, status_of
 from recompact.errors import RecompactError

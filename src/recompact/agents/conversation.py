@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recompact.agents.process import AgentDirectories
-from recompact.agents.running import AgentCallbacks
-from recompact.agents.server import Exchange
+from recompact.agents.server import AgentCallbacks, Exchange
 from recompact.agents.threads import Thread, Threads
 from recompact.errors import RecompactError
 from recompact.models.failures import ModelFailure

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 from recompact.agents.manifest import Manifest, difference
 from recompact.agents.normalizer import Normalizer
 from recompact.agents.process import AgentDirectories, mount_points
-from recompact.agents.running import AgentCallbacks, Command, Launch, RunningAgent
-from recompact.agents.server import Exchange
+from recompact.agents.running import Command, Launch, RunningAgent
+from recompact.agents.server import AgentCallbacks, Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.agents.threads import Thread, Threads
 from recompact.environments.files import TreeLimits, TreeRefused, in_thread, tree_excess

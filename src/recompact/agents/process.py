@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recompact.agents import launcher
+from recompact.agents.server import AgentCallbacks, Gateway
 from recompact.agents.settings import (
     HOME,
     PORT,
@@ -107,7 +108,7 @@ def sandbox_for(settings: AgentSettings) -> str | None:
 
 
 class AgentProcess:
-    """A running agent. `listener` is the socket on which it will ask for its model, with `key` if it has one."""
+    """A running agent, and the gateway that answers it on `listener`; with a `key` it answers whoever has that."""
 
     def __init__(
         self,
@@ -118,7 +119,8 @@ class AgentProcess:
         key: str = "",
     ) -> None:
         self._process, self._settings, self._group = process, settings, group
-        self.listener, self.key = listener, key
+        self._listener, self._key = listener, key
+        self._gateway: Gateway | None = None
         self.ended = asyncio.ensure_future(process.wait())
         self.printed, self.complained = b"", b""
         self._readers = [asyncio.ensure_future(self._read(name)) for name in ("stdout", "stderr")]
@@ -151,10 +153,15 @@ class AgentProcess:
         variables = variables_of(settings, places, task, TEMPORARY, path)
         return await _start_sandboxed(program, (found, *command[1:]), settings, directories, variables)
 
+    async def serve(self, callbacks: AgentCallbacks) -> None:
+        """Answer what it asks its model from now on."""
+        self._gateway = Gateway(callbacks, self._key)
+        await self._gateway.listen(self._listener)
+
     @property
     def url(self) -> str:
         """Where its gateway is, as an agent outside a sandbox sees it."""
-        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
     def last_line(self) -> str:
@@ -174,6 +181,14 @@ class AgentProcess:
 
     async def end(self) -> None:
         """Kill it and all it started, and wait until they are gone."""
+        try:
+            await self._end()
+        finally:
+            if self._gateway is not None:
+                await self._gateway.close()
+            self._listener.close()
+
+    async def _end(self) -> None:
         if self._process.returncode is None:
             await asyncio.to_thread(self._kill)
         with contextlib.suppress(TimeoutError):

@@ -31,17 +31,6 @@ _COUNTS = ("/count_tokens", ":countTokens")  # the ends of paths at which a coun
 _HOW = "send OPENAI_API_KEY or ANTHROPIC_API_KEY as the agent got it, or use OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of answer, and what may be in it before the answer itself."""
-
-    type: str
-    nothing: bytes
-
-
-_JSON = _Kind("application/json", b"\n")  # white space before a value is JSON
-
-
 @dataclass(eq=False)
 class Exchange:
     """A request of an agent, and the message that it is to be answered with."""
@@ -56,20 +45,22 @@ class Exchange:
             self.answer.set_result(message)
 
 
-class Gateway:
-    """An HTTP server on a listening socket. `arrive` gets each exchange and may return an earlier one that
-    this one repeats; `misuse` gets the reason where an agent does what none may do. With a `key`, only requests that
-    carry it are taken for the agent's, and `refuse` gets the reason for all others."""
+@dataclass(frozen=True)
+class AgentCallbacks:
+    """Who hears of what an agent does: `arrive` gets each exchange and may return an earlier one that this one
+    repeats; `misuse` gets the reason where an agent does what none may do, and `refuse` why a request is not taken for
+    the agent's."""
 
-    def __init__(
-        self,
-        arrive: Callable[[Exchange], Exchange],
-        misuse: Callable[[str], None],
-        refuse: Callable[[str], None] = lambda reason: None,
-        key: str = "",
-        hosts: tuple[str, ...] = (),
-    ) -> None:
-        self._arrive, self._misuse, self._refuse, self._key = arrive, misuse, refuse, key
+    arrive: Callable[[Exchange], Exchange]
+    misuse: Callable[[str], None]
+    refuse: Callable[[str], None] = lambda reason: None
+
+
+class Gateway:
+    """An HTTP server on a listening socket. With a `key`, only requests that carry it are taken for the agent's."""
+
+    def __init__(self, callbacks: AgentCallbacks, key: str = "", hosts: tuple[str, ...] = ()) -> None:
+        self._callbacks, self._key = callbacks, key
         self._hosts = hosts  # by which it may be reached besides loopback
         self._runner: web.AppRunner | None = None
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
@@ -94,7 +85,7 @@ class Gateway:
 
     async def _handle(self, http: web.Request) -> web.StreamResponse:
         if reason := self._foreign(http):
-            self._refuse(reason)
+            self._callbacks.refuse(reason)
             return _refusal(403 if self._is_keyed(http) else 401, f"{reason}: {_HOW}")
         async with self._room:
             return await self._answer(http)
@@ -121,44 +112,52 @@ class Gateway:
         form = format_of(http.path) if http.method == "POST" else None
         if form is None:
             if http.method == "POST" and not http.path.endswith(_COUNTS):
-                self._refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
+                self._callbacks.refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
             body = json.loads(await http.read())
             request = form.read(body)
         except web.HTTPRequestEntityTooLarge:
-            self._misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
+            self._callbacks.misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
             return _refusal(413, "the request is too large")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            self._misuse(f"it sent a request that cannot be read ({form.path}: {_reason(error)})")
+            self._callbacks.misuse(f"it sent a request that cannot be read ({form.path}: {_reason(error)})")
             return _refusal(400, "the request is not understood")
         exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
-        exchange = self._arrive(exchange)
+        exchange = self._callbacks.arrive(exchange)
         if form.streams or body.get("stream"):
-            kind = _Kind("text/event-stream", form.waiting)
             return await self._kept_alive(
-                http, exchange, kind, lambda: b"".join(form.stream(_write_reply(form, exchange), body))
+                http,
+                exchange,
+                lambda: b"".join(form.stream(_write_reply(form, exchange), body)),
+                "text/event-stream",
+                form.waiting,
             )
         if await self._wait_for_answer(exchange, ALIVE):
             return web.json_response(_write_reply(form, exchange))
         if self._closing.is_set():
             return _refusal(503, "the episode is over")
-        return await self._kept_alive(http, exchange, _JSON, lambda: json.dumps(_write_reply(form, exchange)).encode())
+        return await self._kept_alive(http, exchange, lambda: json.dumps(_write_reply(form, exchange)).encode())
 
     async def _kept_alive(
-        self, http: web.Request, exchange: Exchange, kind: _Kind, content: Callable[[], bytes]
+        self,
+        http: web.Request,
+        exchange: Exchange,
+        content: Callable[[], bytes],
+        kind: str = "application/json",
+        nothing: bytes = b"\n",  # white space before a value is JSON
     ) -> web.StreamResponse:
-        """Begin to answer at once, and send meaningless bytes until there is an answer."""
+        """Begin to answer at once, and send bytes that mean nothing until there is an answer."""
         from aiohttp import web
 
-        response = web.StreamResponse(headers={"Content-Type": kind.type, "Cache-Control": "no-cache"})
+        response = web.StreamResponse(headers={"Content-Type": kind, "Cache-Control": "no-cache"})
         with contextlib.suppress(ConnectionError):  # it may be gone; whoever asks again gets the same answer
             await response.prepare(http)
             while not await self._wait_for_answer(exchange, ALIVE):
                 if self._closing.is_set():
                     response.force_close()
                     return response
-                await response.write(kind.nothing)
+                await response.write(nothing)
             await response.write(content())
             await response.write_eof()
         return response

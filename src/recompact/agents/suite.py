@@ -12,7 +12,7 @@ from recompact.agents.episode import AgentEpisode, WorkspaceTask
 from recompact.agents.process import sandbox_for
 from recompact.agents.running import Launch
 from recompact.agents.settings import AgentSettings, defects_of
-from recompact.environments.protocol import AsyncAsk, Behaviour, EnvironmentFailed, Literals, Suite, Task
+from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, NoHooks, Suite, Task
 from recompact.errors import OptionError
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Action
@@ -29,7 +29,7 @@ class WorkspaceTasks(Suite, Protocol):
     def workspace_task(self, task: Task) -> WorkspaceTask: ...
 
 
-class AgentSuite:
+class AgentSuite(NoHooks):
     """The tasks of a suite, played by an agent that is a command, or that is launched in another way."""
 
     def __init__(self, suite: WorkspaceTasks, settings: AgentSettings, launch: Launch | None = None) -> None:
@@ -49,12 +49,6 @@ class AgentSuite:
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
         settings = replace(self.settings, hidden=(*self.settings.hidden, *self.suite.hidden_places()))
         return AgentEpisode(settings, task, self.suite.workspace_task(task), ask, self._launch)
-
-    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return None
-
-    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        return None
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.episode import AgentEpisode
-from recompact.agents.process import AgentDirectories
-from recompact.agents.running import AgentCallbacks, Command, Launch, ServedAgent
-from recompact.agents.server import Exchange
+from recompact.agents.process import AgentDirectories, AgentProcess
+from recompact.agents.running import Command, Launch
+from recompact.agents.server import AgentCallbacks, Exchange
 from recompact.agents.settings import AgentSettings
-from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
+from recompact.environments.protocol import AsyncAsk, NoHooks, Task
 from recompact.values.chat import Message
 from recompact.values.receipt import Receipt
-from recompact.values.trajectory import Action, Boundary, Score, Trajectory
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Hearing:
     patience: float = SILENCE
     requests: int = 0
 
-    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> ServedAgent:
+    async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> AgentProcess:
         def arrive(exchange: Exchange) -> Exchange:
             self.requests += 1
             return callbacks.arrive(exchange)
@@ -56,13 +56,13 @@ class Hearing:
         asyncio.get_running_loop().call_later(self.patience, self._tell, agent)
         return agent
 
-    def _tell(self, agent: ServedAgent) -> None:
+    def _tell(self, agent: AgentProcess) -> None:
         if not self.requests and not agent.ended.done():
-            self.silent(agent.process.url)
+            self.silent(agent.url)
 
 
 @dataclass(frozen=True)
-class WrappedAgent:
+class WrappedAgent(NoHooks):
     """The agent as a suite of one task."""
 
     settings: AgentSettings
@@ -75,12 +75,6 @@ class WrappedAgent:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
         return AgentEpisode(self.settings, task, WorkInPlace(), ask, self.launch)
-
-    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return None
-
-    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        return None
 
 
 def transcript(trajectory: Trajectory, receipts: Sequence[Receipt] = ()) -> Iterator[dict[str, Any]]:

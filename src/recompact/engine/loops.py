@@ -34,7 +34,7 @@ from recompact.engine.rollout import Agent
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.own_directory import own_directory
-from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Opening, Task
+from recompact.environments.protocol import AsyncAsk, NoHooks, Opening, Task
 from recompact.errors import InputError, RecompactError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ContextOverflow, ModelFailure, Refused
@@ -45,7 +45,7 @@ from recompact.values.context import Context
 from recompact.values.events import tell
 from recompact.values.receipt import Receipt, receipt
 from recompact.values.template import Template, resolve
-from recompact.values.trajectory import Action, Trajectory
+from recompact.values.trajectory import Trajectory
 
 NAME = "loop"
 RECORDED = "collect"
@@ -324,7 +324,7 @@ def _failure_of(trajectory: Trajectory) -> RecompactError:
 
 
 @dataclass(frozen=True)
-class _Loops:
+class _Loops(NoHooks):
     """Loops as a suite: their tasks become known when they ask."""
 
     name: str = NAME
@@ -334,12 +334,6 @@ class _Loops:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
         raise InputError("a loop of one's own in this process cannot be played again: see recompact.agent_suite")
-
-    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return None
-
-    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        return None
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,16 @@ class Episodes(Protocol):
         ...
 
 
+class NoHooks:
+    """The part of `Episodes` that says what actions and texts are, where nobody does."""
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return None
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return None
+
+
 Ask = Callable[[str, Request], Reply]
 """How an environment asks the harness for a model, by role: a simulated user, a judge. An environment that needs this
 has an attribute `ask`, which its host sets before `start`."""

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.process import AgentDirectories
-from recompact.agents.running import AgentCallbacks
-from recompact.agents.server import Gateway
+from recompact.agents.server import AgentCallbacks, Gateway
 from recompact.agents.settings import MODEL, Places, server_variables
 from recompact.agents.wrapping import WrappedAgent, transcript
 from recompact.engine.assembly import open_study
@@ -66,7 +65,7 @@ class _Launch:
 
     async def __call__(self, directories: AgentDirectories, task: str, callbacks: AgentCallbacks) -> _Run:
         host = self.listener.getsockname()[0]
-        gateway = Gateway(callbacks.arrive, callbacks.misuse, callbacks.refuse, self.key, hosts=(host,))
+        gateway = Gateway(callbacks, self.key, hosts=(host,))
         await gateway.listen(self.listener)
         run = _Run(asyncio.ensure_future(self._do()), gateway, asyncio.get_running_loop().create_future())
         run.work.add_done_callback(lambda work: _note_end(run, work))

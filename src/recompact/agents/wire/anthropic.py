@@ -93,7 +93,7 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def messages_stream(message: Mapping[str, Any]) -> Iterator[bytes]:
+def messages_stream(message: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A message as its events."""
     for each in _events(message):
         yield event(each, named=True)

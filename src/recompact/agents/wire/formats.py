@@ -37,15 +37,9 @@ class WireFormat:
 
 
 CHAT = WireFormat("chat", "/chat/completions", read_chat, write_chat, chat_stream)
-RESPONSES = WireFormat(
-    "responses", "/responses", read_responses, write_responses, lambda answer, body: responses_stream(answer)
-)
-MESSAGES = WireFormat(
-    "messages", "/messages", read_messages, write_messages, lambda answer, body: messages_stream(answer)
-)
-CONTENTS = WireFormat(
-    "contents", ":generateContent", read_contents, write_contents, lambda answer, body: contents_stream(answer)
-)
+RESPONSES = WireFormat("responses", "/responses", read_responses, write_responses, responses_stream)
+MESSAGES = WireFormat("messages", "/messages", read_messages, write_messages, messages_stream)
+CONTENTS = WireFormat("contents", ":generateContent", read_contents, write_contents, contents_stream)
 # Google's own client takes a comment for a broken event, and skips white space.
 STREAMED_CONTENTS = replace(CONTENTS, path=":streamGenerateContent", streams=True, waiting=b"\n")
 FORMATS = (CHAT, RESPONSES, MESSAGES, CONTENTS, STREAMED_CONTENTS)

@@ -99,6 +99,6 @@ def write_contents(name: str, request: Request, reply: Reply) -> dict[str, Any]:
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": name, "responseId": own}
 
 
-def contents_stream(answer: Mapping[str, Any]) -> Iterator[bytes]:
+def contents_stream(answer: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A reply as one event: clients join the parts of several."""
     yield event(answer)

@@ -197,7 +197,7 @@ def chat_stream(completion: Mapping[str, Any], body: Mapping[str, Any]) -> Itera
     yield b"data: [DONE]\n\n"
 
 
-def responses_stream(response: Mapping[str, Any]) -> Iterator[bytes]:
+def responses_stream(response: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A response as its events, numbered."""
     for number, each in enumerate(_response_events(response)):
         yield event({**each, "sequence_number": number}, named=True)
