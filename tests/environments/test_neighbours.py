@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -36,6 +37,12 @@ class Suite:
         return [Task(f"{NAME}-{OTHER}-{inner.INNER}-{lazy.LAZY}", "x")]
     def environment(self, task): raise NotImplementedError
 """
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These directories have files that nobody may import, also no process that a later test starts."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 def write(place: Path, name: str) -> Path:

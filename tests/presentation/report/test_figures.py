@@ -67,6 +67,12 @@ def every(name: str) -> list[Figure]:
     return made
 
 
+@cache
+def images(name: str, inline: bool = False) -> dict[str, str]:
+    """All of them as SVG, each drawn once."""
+    return {figure.name: svg(figure, inline=inline) for figure in every(name)}
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -77,7 +83,7 @@ def every(name: str) -> list[Figure]:
 )
 def test_whatever_a_name_is_the_images_are_sound(name: str) -> None:
     for figure in every(name):
-        text = svg(figure, inline=True)
+        text = images(name, inline=True)[figure.name]
         root = ElementTree.fromstring(text)
         assert root.tag == f"{SVG}svg"
         assert not list(root.iter(f"{SVG}script"))
@@ -87,27 +93,27 @@ def test_whatever_a_name_is_the_images_are_sound(name: str) -> None:
         assert len(figure.caption) < 1200
         assert "\n" not in figure.caption
     # It is shown as it is, and nothing in it is a formula.
-    first = texts(svg(named(every(name))["arms"], inline=True))
+    first = texts(images(name, inline=True)["arms"])
     assert short_label(f"{name}@1024/history", 30) in first
-    legend = texts(svg(named(every(name))["by-model"]))
+    legend = texts(images(name, inline=True)["by-model"])
     assert short_label(name, NAME) in [text.strip() for text in legend]
 
 
 def test_the_same_data_gives_the_same_bytes() -> None:
     for one, other in zip(every("pair"), every.__wrapped__("pair"), strict=True):
-        first = svg(one)
+        first = images("pair")[one.name]
         assert first == svg(other)
         assert "dc:date" not in first
         if one.name == "arms":
             assert first == svg(one)  # also when it was saved before
-            assert svg(one, inline=True) == svg(other, inline=True)
+            assert images("pair", inline=True)[one.name] == svg(other, inline=True)
             assert png(one, 50) == png(other, 50)
 
 
 def test_an_inline_figure_belongs_to_its_page() -> None:
     seen: set[str] = set()
     for figure in every("pair"):
-        text = svg(figure, inline=True)
+        text = images("pair", inline=True)[figure.name]
         assert text.startswith("<svg")
         root = ElementTree.fromstring(text)
         assert root.attrib["role"] == "img"
@@ -129,7 +135,7 @@ def test_an_inline_figure_belongs_to_its_page() -> None:
         assert 'fill="currentColor"' in text
         assert "#1b1b1c" not in text
         assert "#ffffff" not in text  # no paper of its own
-        assert "#ffffff" in svg(figure)
+        assert "#ffffff" in images("pair")[figure.name]
         assert not {e.attrib.get("font-family") for e in root.iter()} - {None}
     assert seen
 
