@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,7 +127,7 @@ def _in_folder(root: Path) -> Find:
         for path in (path for path in paths if path not in skipped):
             (events if fnmatch(path.name, "event-*.json") else others).append(path)
         if events:
-            yield RecordFile(here, "", sum(path.lstat().st_size for path in events), _event_files(events))
+            yield RecordFile(here, "", sum(path.lstat().st_size for path in events), partial(_event_files, events))
         for path in others:
             yield from _of_file(path)
     for error in refused:
@@ -151,7 +152,7 @@ def _of_file(path: Path) -> Find:
         if head.startswith(b"PK\x03\x04"):
             yield from _members(path)
             return
-        opener = _lines(path) if _is_lines(path) else _document(path)
+        opener = partial(_lines if _is_lines(path) else _document, path)
         yield RecordFile(path, "", path.stat().st_size, opener)
     except (OSError, zipfile.BadZipFile) as error:
         yield SkippedFile(path, "unreadable", str(getattr(error, "strerror", None) or error))
@@ -226,40 +227,34 @@ def _split(file: IO[bytes]) -> Iterator[bytes | None]:
         yield None
 
 
-def _lines(path: Path) -> Callable[[Tally], Iterator[Record]]:
-    def read(tally: Tally) -> Iterator[Record]:
-        failed = False
-        with _open(path) as file:
-            for number, line in enumerate(_split(file), 1):
-                if failed:  # not the last line after all
-                    tally.broken, failed = tally.broken + 1, False
-                if line is None:
-                    tally.long += 1
-                    continue
-                try:
-                    value = decode(line)
-                except ValueError:
-                    failed = bool(line.strip())
-                    continue
-                tally.records += 1
-                yield number, value
-        tally.cut += failed
-
-    return read
+def _lines(path: Path, tally: Tally) -> Iterator[Record]:
+    failed = False
+    with _open(path) as file:
+        for number, line in enumerate(_split(file), 1):
+            if failed:  # not the last line after all
+                tally.broken, failed = tally.broken + 1, False
+            if line is None:
+                tally.long += 1
+                continue
+            try:
+                value = decode(line)
+            except ValueError:
+                failed = bool(line.strip())
+                continue
+            tally.records += 1
+            yield number, value
+    tally.cut += failed
 
 
-def _document(path: Path) -> Callable[[Tally], Iterator[Record]]:
-    def read(tally: Tally) -> Iterator[Record]:
-        size = path.stat().st_size
-        if size > DOCUMENT_LIMIT:
-            raise Unreadable(
-                f"one JSON value of {size / 1e6:,.0f} MB; up to {DOCUMENT_LIMIT / 1e6:,.0f} MB can be read. "
-                "Export the session as lines (JSONL), which have no limit"
-            )
-        with _open(path) as file:
-            yield from _value(file.read(DOCUMENT_LIMIT + 1), 1, tally)
-
-    return read
+def _document(path: Path, tally: Tally) -> Iterator[Record]:
+    size = path.stat().st_size
+    if size > DOCUMENT_LIMIT:
+        raise Unreadable(
+            f"one JSON value of {size / 1e6:,.0f} MB; up to {DOCUMENT_LIMIT / 1e6:,.0f} MB can be read. "
+            "Export the session as lines (JSONL), which have no limit"
+        )
+    with _open(path) as file:
+        yield from _value(file.read(DOCUMENT_LIMIT + 1), 1, tally)
 
 
 def _value(data: bytes, number: int, tally: Tally) -> Iterator[Record]:
@@ -271,22 +266,19 @@ def _value(data: bytes, number: int, tally: Tally) -> Iterator[Record]:
     yield number, value
 
 
-def _event_files(paths: list[Path]) -> Callable[[Tally], Iterator[Record]]:
-    def read(tally: Tally) -> Iterator[Record]:
-        for number, path in enumerate(paths, 1):
-            if path.lstat().st_size > LINE_LIMIT:
-                tally.long += 1
-                continue
-            try:
-                with _open(path) as file:
-                    value = decode(file.read(LINE_LIMIT))
-            except (ValueError, OSError):
-                tally.broken += 1
-                continue
-            tally.records += 1
-            yield number, value
-
-    return read
+def _event_files(paths: list[Path], tally: Tally) -> Iterator[Record]:
+    for number, path in enumerate(paths, 1):
+        if path.lstat().st_size > LINE_LIMIT:
+            tally.long += 1
+            continue
+        try:
+            with _open(path) as file:
+                value = decode(file.read(LINE_LIMIT))
+        except (ValueError, OSError):
+            tally.broken += 1
+            continue
+        tally.records += 1
+        yield number, value
 
 
 def _members(path: Path) -> Iterator[RecordFile]:
@@ -303,45 +295,38 @@ def _members(path: Path) -> Iterator[RecordFile]:
     for prefix in sorted(chunked):
         chunks = [info for info in samples if info.filename.startswith(f"{prefix}/")]
         yield RecordFile(
-            path, prefix, sum(info.compress_size for info in chunks), _chunked_sample(path, prefix, chunks)
+            path, prefix, sum(info.compress_size for info in chunks), partial(_chunked_sample, path, prefix, chunks)
         )
     for info in samples or members:
         if not any(info.filename.startswith(f"{prefix}/") for prefix in chunked):
-            yield RecordFile(path, info.filename, info.compress_size, _member(path, info))
+            yield RecordFile(path, info.filename, info.compress_size, partial(_member, path, info))
 
 
-def _member(path: Path, info: zipfile.ZipInfo) -> Callable[[Tally], Iterator[Record]]:
-    def read(tally: Tally) -> Iterator[Record]:
-        data = _unpack(path, info, DOCUMENT_LIMIT)
-        if info.filename.endswith(".json"):
-            yield from _value(data, 1, tally)
-            return
-        for number, line in enumerate(data.split(b"\n"), 1):
-            if line.strip():
-                yield from _value(line, number, tally)
-
-    return read
+def _member(path: Path, info: zipfile.ZipInfo, tally: Tally) -> Iterator[Record]:
+    data = _unpack(path, info, DOCUMENT_LIMIT)
+    if info.filename.endswith(".json"):
+        yield from _value(data, 1, tally)
+        return
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield from _value(line, number, tally)
 
 
-def _chunked_sample(path: Path, prefix: str, chunks: list[zipfile.ZipInfo]) -> Callable[[Tally], Iterator[Record]]:
+def _chunked_sample(path: Path, prefix: str, chunks: list[zipfile.ZipInfo], tally: Tally) -> Iterator[Record]:
     """A sample that Inspect wrote in chunks, put together: each is named after the index of its first item."""
-
-    def read(tally: Tally) -> Iterator[Record]:
-        if sum(info.file_size for info in chunks) > SAMPLE_LIMIT:
-            raise Unreadable(f"member {prefix} unpacks to more than {SAMPLE_LIMIT / 1e6:,.0f} MB")
-        named = {info.filename.removeprefix(f"{prefix}/"): info for info in chunks}
-        (_, shell), *_ = _value(_unpack(path, named["sample.json"], SAMPLE_LIMIT), 1, tally)
-        sequences: dict[str, list[Any]] = {"messages": [], "events": [], "attachments": []}
-        for sequence, entries in sequences.items():
-            starts = sorted(int(name[1]) for each in named if (name := re.fullmatch(rf"{sequence}/(\d+)\.json", each)))
-            for start in starts:
-                for _, values in _value(_unpack(path, named[f"{sequence}/{start}.json"], SAMPLE_LIMIT), 1, tally):
-                    entries.extend(values if isinstance(values, list) else ())
-        tally.records = 1
-        events_data = {"messages": sequences.pop("messages")}
-        yield 1, {**(shell if isinstance(shell, dict) else {}), **sequences, "events_data": events_data}
-
-    return read
+    if sum(info.file_size for info in chunks) > SAMPLE_LIMIT:
+        raise Unreadable(f"member {prefix} unpacks to more than {SAMPLE_LIMIT / 1e6:,.0f} MB")
+    named = {info.filename.removeprefix(f"{prefix}/"): info for info in chunks}
+    (_, shell), *_ = _value(_unpack(path, named["sample.json"], SAMPLE_LIMIT), 1, tally)
+    sequences: dict[str, list[Any]] = {"messages": [], "events": [], "attachments": []}
+    for sequence, entries in sequences.items():
+        starts = sorted(int(name[1]) for each in named if (name := re.fullmatch(rf"{sequence}/(\d+)\.json", each)))
+        for start in starts:
+            for _, values in _value(_unpack(path, named[f"{sequence}/{start}.json"], SAMPLE_LIMIT), 1, tally):
+                entries.extend(values if isinstance(values, list) else ())
+    tally.records = 1
+    events_data = {"messages": sequences.pop("messages")}
+    yield 1, {**(shell if isinstance(shell, dict) else {}), **sequences, "events_data": events_data}
 
 
 def _unpack(path: Path, info: zipfile.ZipInfo, limit: int) -> bytes:

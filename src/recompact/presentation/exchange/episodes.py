@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from recompact.attribution.judgement import read_verdicts
@@ -206,7 +206,7 @@ def _parts(
     verdicts: Mapping[BoundaryId, Verdict],
 ) -> Iterator[Step | Compaction | ModelCall]:
     """Turns and boundaries in order, with the calls of the journal put to those that they belong to."""
-    call = _reader_of_calls(store, unit)
+    call = partial(_call, store, unit)
     context, place = start, 0  # of the next reply
     boundaries = [(_place(trajectory, boundary), boundary) for boundary in trajectory.boundaries]
     for number in range(trajectory.steps + 1):
@@ -231,20 +231,17 @@ def _parts(
     yield from (call(reply) for reply in replies[place:])
 
 
-def _reader_of_calls(store: Store, unit: str) -> Callable[[JournaledReply], ModelCall]:
-    def read(journaled: JournaledReply) -> ModelCall:
-        reply = journaled.reply
-        asked: tuple[Message, ...] | None = None
-        if journaled.role != "agent":  # what the agent was asked is its context
-            request = kept_request(store, unit, journaled.ordinal)
-            asked = tuple(request.message(store, n) for n in range(len(request.messages))) if request else None
-        model = reply.model or journaled.configured
-        provider = _provider(store.metadata, journaled.configured)
-        return ModelCall(
-            journaled.role, provider, model, asked, reply.message, reply.usage, reply.finish, journaled.seconds
-        )
-
-    return read
+def _call(store: Store, unit: str, journaled: JournaledReply) -> ModelCall:
+    reply = journaled.reply
+    asked: tuple[Message, ...] | None = None
+    if journaled.role != "agent":  # what the agent was asked is its context
+        request = kept_request(store, unit, journaled.ordinal)
+        asked = tuple(request.message(store, n) for n in range(len(request.messages))) if request else None
+    model = reply.model or journaled.configured
+    provider = _provider(store.metadata, journaled.configured)
+    return ModelCall(
+        journaled.role, provider, model, asked, reply.message, reply.usage, reply.finish, journaled.seconds
+    )
 
 
 def _provider(metadata: RunMetadata, configured: str) -> str:

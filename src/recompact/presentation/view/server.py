@@ -104,8 +104,8 @@ def _application(viewer: Viewer) -> web.Application:
 
     application = web.Application(middlewares=[_guard(viewer)])
     root = "/{token}"
-    application.router.add_get(f"{root}/", _page(viewer, None))
-    application.router.add_get(f"{root}/events", _events(viewer))
+    application.router.add_get(f"{root}/", partial(_page, viewer, None))
+    application.router.add_get(f"{root}/events", partial(_events, viewer))
     application.router.add_get(f"{root}/static/{{name}}", _static)
     views: dict[str, View] = {
         "": run_page,
@@ -118,7 +118,7 @@ def _application(viewer: Viewer) -> web.Application:
         "figures": figures_page,
     }
     for name, view in views.items():
-        application.router.add_get(f"{root}/run/{{run}}/{name}", _page(viewer, view))
+        application.router.add_get(f"{root}/run/{{run}}/{name}", partial(_page, viewer, view))
     return application
 
 
@@ -158,19 +158,16 @@ def _check(request: web.Request, viewer: Viewer) -> None:
         raise web.HTTPMethodNotAllowed(request.method, ["GET", "HEAD"])
 
 
-def _page(viewer: Viewer, view: View | None) -> Handler:
+async def _page(viewer: Viewer, view: View | None, request: web.Request) -> web.StreamResponse:
     """A page, made in a thread: reading may take a while. Without a view it is the list of runs."""
     from aiohttp import web
 
-    async def handle(request: web.Request) -> web.StreamResponse:
-        status = 200
-        try:
-            text = await asyncio.to_thread(_page_text, viewer, view, request.match_info.get("run"), dict(request.query))
-        except RecompactError as error:
-            status, text = 404, _render(viewer, "problem.html.jinja", problem=str(error))
-        return web.Response(text=text, content_type="text/html", status=status)
-
-    return handle
+    status = 200
+    try:
+        text = await asyncio.to_thread(_page_text, viewer, view, request.match_info.get("run"), dict(request.query))
+    except RecompactError as error:
+        status, text = 404, _render(viewer, "problem.html.jinja", problem=str(error))
+    return web.Response(text=text, content_type="text/html", status=status)
 
 
 def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: Parameters) -> str:
@@ -211,26 +208,23 @@ async def _static(request: web.Request) -> web.StreamResponse:
     return web.Response(text=text, content_type=STATIC[name])
 
 
-def _events(viewer: Viewer) -> Handler:
+async def _events(viewer: Viewer, request: web.Request) -> web.StreamResponse:
     """A stream that says when a run file has changed: any of them, or the one that is named."""
     from aiohttp import web
 
-    async def handle(request: web.Request) -> web.StreamResponse:
-        name = request.query.get("run", "")
-        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        before = None
-        with suppress(ConnectionError, asyncio.CancelledError):
-            while True:
-                places = [place for place in viewer.places().values() if name in ("", place.name)]
-                state = await asyncio.to_thread(_file_state, places)
-                kind = "hello" if before is None else "changed" if state != before else ""
-                await response.write(f"event: {kind}\ndata: {state}\n\n".encode() if kind else b": still here\n\n")
-                before = state
-                await asyncio.sleep(EVERY)
-        return response
-
-    return handle
+    name = request.query.get("run", "")
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    before = None
+    with suppress(ConnectionError, asyncio.CancelledError):
+        while True:
+            places = [place for place in viewer.places().values() if name in ("", place.name)]
+            state = await asyncio.to_thread(_file_state, places)
+            kind = "hello" if before is None else "changed" if state != before else ""
+            await response.write(f"event: {kind}\ndata: {state}\n\n".encode() if kind else b": still here\n\n")
+            before = state
+            await asyncio.sleep(EVERY)
+    return response
 
 
 def _file_state(places: Iterable[Place]) -> str:
