@@ -137,7 +137,7 @@ async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInput
     added = len(inputs.records.metadata.added)
     batch = max(1, (len(inputs.tasks) - added) // 2)
     known = await find(inputs)
-    while not _enough(known) and added < most:
+    while sum(cause.loss == "success" and bool(kinds) for cause, kinds in known) < ENOUGH and added < most:
         more = await inputs.collect_more(min(batch, most - added))
         if not more:
             break
@@ -149,10 +149,6 @@ async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInput
 
 Known = Sequence[tuple[Cause, tuple[Kind, ...]]]
 """Causes with the kinds of what they brought back."""
-
-
-def _enough(known: Known) -> bool:
-    return sum(cause.loss == "success" and bool(kinds) for cause, kinds in known) >= ENOUGH
 
 
 def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -> str:

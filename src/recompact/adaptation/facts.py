@@ -168,7 +168,11 @@ def candidates_from(
             (cast(Kind, each.kind), clause_of(cast(Kind, each.kind), each.contradicted, form)) for each in kinds[:size]
         ]
         clauses = tuple(
-            Clause(text, section_of(kind, template.first), tuple(sorted(_boundaries_without(lacks, kind))))
+            Clause(
+                text,
+                section_of(kind, template.first),
+                tuple(sorted(str(lack.id) for lack in lacks if lack.missing.get(kind))),
+            )
             for kind, text in chosen
         )
         revised = with_clauses(template, chosen)
@@ -184,10 +188,6 @@ def sizes(kinds: int, most: int) -> tuple[int, ...]:
     """
     number = min(kinds, most)
     return tuple(ceil(kinds * n / number) for n in range(1, number + 1))
-
-
-def _boundaries_without(lacks: Sequence[MissingFacts], kind: Kind) -> list[str]:
-    return [str(lack.id) for lack in lacks if lack.missing.get(kind)]
 
 
 def _lack(store: Store, view: BoundaryView) -> MissingFacts:

@@ -153,8 +153,9 @@ def kind_of(literal: str, *, secret: bool = False) -> Kind:
 
 def _literal_facts(needed: Iterable[str], used: Sequence[Action]) -> dict[str, Kind]:
     """The literals that were used and are missing, by kind."""
-    texts = _mask_tokens(_texts(used))
-    return {literal: kind_of(literal, secret=_secret(literal, texts)) for literal in needed}
+    texts = [text for action in used for text in (canonical(dict(action.arguments)), action.text) if text]
+    masked = _mask_tokens(dict.fromkeys(texts))
+    return {literal: kind_of(literal, secret=_secret(literal, masked)) for literal in needed}
 
 
 def _names_and_paths(boundary: Boundary, used: Sequence[Action]) -> dict[str, Kind]:
@@ -174,11 +175,6 @@ def _names_and_paths(boundary: Boundary, used: Sequence[Action]) -> dict[str, Ki
     named = [key for key in sorted(keys) if 0 < len(key) <= LONGEST]
     lost = [key for key in named if contains(consumed, key) and not contains(visible, key)]
     return {**facts, **dict.fromkeys(lost, "interface")}
-
-
-def _texts(actions: Iterable[Action]) -> list[str]:
-    """What actions say, as it was sent."""
-    return list(dict.fromkeys(text for a in actions for text in (canonical(dict(a.arguments)), a.text) if text))
 
 
 def _mask_tokens(texts: Iterable[str]) -> list[tuple[str, str]]:

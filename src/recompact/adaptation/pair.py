@@ -72,7 +72,13 @@ async def diagnose_boundaries(
 
     units = {id: f"diagnose/{under}{id}" for id in texts}
     records = await answers(
-        inputs, "diagnose", kind, units, answer, useful=lambda record: bool(record["findings"]), failed=_is_failure
+        inputs,
+        "diagnose",
+        kind,
+        units,
+        answer,
+        useful=lambda record: bool(record["findings"]),
+        failed=lambda record: Diagnosis.from_json(record).failed,
     )
     return [Diagnosis.from_json(record) for record in records.values()]
 
@@ -84,10 +90,6 @@ def boundary_evidence(
     tasks = {unit_of(task): task.text for task in inputs.tasks}
     tokens = inputs.settings.evidence_tokens
     return gather(inputs.records, tasks, inputs.scope, tokens, inputs.count, choose)
-
-
-def _is_failure(record: Mapping[str, Any]) -> bool:
-    return Diagnosis.from_json(record).failed
 
 
 def count_evidence(diagnoses: Sequence[Diagnosis]) -> EvidenceCounts:

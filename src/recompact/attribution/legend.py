@@ -75,7 +75,7 @@ def headline(kinds: Mapping[Kind, int], settled: bool = True) -> str:
         return f"The verification is not finished: {first} so far."
     parts = [f"{first[0].upper()}{first[1:]}{_diagnosis_words(number['harmful'], looks)}"]
     others = [
-        f"{number['harmless']:,} {_are(number['harmless'])} not harmful" * bool(number["harmless"]),
+        f"{number['harmless']:,} {'is' if number['harmless'] == 1 else 'are'} not harmful" * bool(number["harmless"]),
         f"{number['helped']:,} helped" * bool(number["helped"]),
         f"{number['open']:,} {'has' if number['open'] == 1 else 'have'} no verdict" * bool(number["open"]),
     ]
@@ -91,7 +91,3 @@ def _diagnosis_words(harmful: int, looks: int) -> str:
     if looks == 1:
         return ", but got too few draws to be diagnosed"
     return f"; {harmful or 'none'} of them got the draws to be diagnosed"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"

@@ -12,7 +12,6 @@ from typing import Literal, get_args
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import (
-    ContinuationRow,
     TrajectoryRow,
     boundary_rows,
     continuation_rows,
@@ -38,20 +37,18 @@ def outcomes_in(store: Store) -> RunOutcomes:
     """What a run knows so far. A boundary is left out where its environment broke a continuation or PRE overflowed."""
     pre: dict[BoundaryId, dict[int, Outcome]] = {}
     post: dict[BoundaryId, dict[int, Outcome]] = {}
-    for row in boundary_rows(store):
-        pre[BoundaryId(row.unit, row.index)], post[BoundaryId(row.unit, row.index)] = {}, {}
+    for boundary in boundary_rows(store):
+        id = BoundaryId(boundary.unit, boundary.index)
+        pre[id], post[id] = {}, {}
     left_out: dict[BoundaryId, str] = {}
-    for continuation in continuation_rows(store):
-        id = BoundaryId(continuation.unit, continuation.index)
-        if reason := says_nothing(continuation.arm, continuation.ending, continuation.error):
+    for row in continuation_rows(store):
+        id = BoundaryId(row.unit, row.index)
+        if reason := says_nothing(row.arm, row.ending, row.error):
             left_out.setdefault(id, reason)
         else:
-            (pre if continuation.arm == "PRE" else post)[id][continuation.draw] = _outcome_of(continuation)
+            outcome = Outcome(row.value, row.steps, row.tokens, row.ending == "step limit")
+            (pre if row.arm == "PRE" else post)[id][row.draw] = outcome
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
-
-
-def _outcome_of(row: ContinuationRow) -> Outcome:
-    return Outcome(row.value, row.steps, row.tokens, row.ending == "step limit")
 
 
 def says_nothing(arm: str, ending: str, error: str = "") -> str:

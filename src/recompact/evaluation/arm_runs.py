@@ -82,6 +82,12 @@ class ArmRuns:
             tasks.setdefault(row.task, {})[row.run] = row
         return tasks
 
+    def on(self, shared: Common) -> list[TaskRun]:
+        """Its rows of these tasks and runs, task by task, as far as it has them."""
+        by_task = self.by_task()
+        every = [by_task.get(task, {}).get(run) for task in shared.tasks for run in range(shared.runs)]
+        return [row for row in every if row is not None]
+
     def complete(self, runs: int) -> set[str]:
         """The tasks that were done in each of the first `runs` runs."""
         return {task for task, rows in self.by_task().items() if rows.keys() >= set(range(runs))}

@@ -253,7 +253,8 @@ def breakdown_table(whole: Breakdown) -> Table:
     heads = [*columns("value", "tasks", "arm", "scope", value=whole.by), Column("adapted_with", "adapted with")]
     heads += metric_columns(keys)
     if compared:
-        heads += [Column("minus", "minus"), *(Column(f"{key}_delta", _delta_title(key)) for key in deltas), *SIGN_TEST]
+        titles = {key: "Δ Steps, %" if key == "steps" else f"Δ {metric(key).title}" for key in deltas}
+        heads += [Column("minus", "minus"), *(Column(f"{key}_delta", titles[key]) for key in deltas), *SIGN_TEST]
     rows: list[Row] = []
     for part in whole.parts:
         for arm, metrics in part.evaluation.measured():
@@ -264,10 +265,6 @@ def breakdown_table(whole: Breakdown) -> Table:
     solved = "all runs" if runs > 1 else "the run"
     tests = [STAR, f"win, lose, p: exact sign test on tasks solved in {solved}"] if compared else []
     return without_empty(Table(whole.title or f"By {whole.by}", tuple(heads), tuple(rows), (*tests, *whole.notes)))
-
-
-def _delta_title(key: str) -> str:
-    return "Δ Steps, %" if key == "steps" else f"Δ {metric(key).title}"
 
 
 def _differences(comparison: Comparison | None, keys: Sequence[str]) -> Row:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from recompact.engine.store.failed_compactions import FailedCompactions, failed_in_all
-from recompact.evaluation.arm_runs import ArmRuns, Common, TaskRun
+from recompact.evaluation.arm_runs import ArmRuns, Common
 from recompact.values.texts import quantity
 
 
@@ -59,7 +59,7 @@ class Uncompacted:
 
 def failed_in_arm(arm: ArmRuns, shared: Common) -> FailedCompactions:
     """The compactions that failed in an arm, on these tasks and runs."""
-    return failed_in_all(row.failed for row in _rows(arm, shared))
+    return failed_in_all(row.failed for row in arm.on(shared))
 
 
 def uncompacted_arms(arms: Iterable[ArmRuns], shared: Common) -> tuple[Uncompacted, ...]:
@@ -81,14 +81,9 @@ def compaction_lines(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
 
 
 def _uncompacted_arm(arm: ArmRuns, shared: Common) -> Uncompacted | None:
-    rows = _rows(arm, shared)
+    rows = arm.on(shared)
     if not rows or any(row.compactions is None or row.compactions for row in rows):
         return None
     failed, budget = failed_in_arm(arm, shared), arm.settings.get("budget")
     under = f" under its budget of {budget:,} tokens" if budget else ""
     return Uncompacted(arm.label, failed.number, failed.words or f"no compaction was due{under}")
-
-
-def _rows(arm: ArmRuns, shared: Common) -> list[TaskRun]:
-    tasks = frozenset(shared.tasks)
-    return [row for row in arm.rows if row.task in tasks and row.run < shared.runs]

@@ -75,13 +75,13 @@ def context_size(context: Mapping[str, Any]) -> int:
 
 def common_size(pre: Mapping[str, Any], post: Mapping[str, Any]) -> int:
     """Of two recorded contexts, how much is the same from the beginning on: all that a cache still has."""
-    one, other = ([(each["summary"], (each["summary"] or (0, 0))[1]), *_after_summary(each)] for each in (pre, post))
-    return same_beginning(one, other)
 
+    def parts(context: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
+        yield context["summary"], (context["summary"] or (0, 0))[1]
+        yield from ((("pin", pin), pin[1]) for pin in context.get("pinned", ()))
+        yield from ((("turn", turn), turn[2]) for turn in context["turns"])
 
-def _after_summary(context: Mapping[str, Any]) -> list[tuple[Any, int]]:
-    pins = [(("pin", pin), pin[1]) for pin in context.get("pinned", ())]
-    return [*pins, *((("turn", turn), turn[2]) for turn in context["turns"])]
+    return same_beginning(parts(pre), parts(post))
 
 
 # --- an arm
@@ -113,7 +113,7 @@ def arm_costs(store: Store, evaluation: Evaluation, arm: ArmRuns) -> ArmCosts:
     """What an arm cost in the tasks that all arms have finished."""
     rows = [
         (row, compactions_of(store, unit_of(arm.settings["key"], row.task, row.run)))
-        for row in _shared_rows(evaluation, arm)
+        for row in arm.on(evaluation.shared)
     ]
     shares = [_cached_share(row, compactions) for row, compactions in rows]
     spent = [cost(row.usage, share) for (row, _), share in zip(rows, shares, strict=True)]
@@ -146,12 +146,6 @@ def arm_costs(store: Store, evaluation: Evaluation, arm: ArmRuns) -> ArmCosts:
         mean,
         sum(bill.payback is not None and calls >= bill.payback for bill, calls in bills) / number if number else None,
     )
-
-
-def _shared_rows(evaluation: Evaluation, arm: ArmRuns) -> Iterator[TaskRun]:
-    by_task = arm.by_task()
-    for task in evaluation.shared.tasks:
-        yield from (by_task[task][run] for run in range(evaluation.shared.runs))
 
 
 def _is_reported(row: TaskRun) -> bool:

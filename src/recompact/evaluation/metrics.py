@@ -154,10 +154,10 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
         metrics["compactions"] = lambda row: row.compactions or 0
     roles = sorted({role for row in rows for role in row.usage})
     if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
-        metrics["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
+        metrics["tokens"] = lambda row: sum(row.usage.get(role, Usage()).total for role in TOTAL)
         metrics["context"] = lambda row: _mean_input(row.usage.get("agent", Usage()))
-        metrics["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
-    return metrics | {f"tokens.{role}": partial(_tokens, role) for role in roles}
+        metrics["cached"] = lambda row: sum(row.usage.get(role, Usage()).cached for role in TOTAL)
+    return metrics | {f"tokens.{role}": lambda row, role=role: row.usage.get(role, Usage()).total for role in roles}
 
 
 Answers = Callable[[TaskRun], tuple[float, ...] | None]
@@ -180,10 +180,6 @@ def _answered_share(answers: Answers, questions: Mapping[str, int], row: TaskRun
 def _mean_input(usage: Usage) -> float:
     """Tokens that the agent read in one call: how much context an arm worked with."""
     return usage.input / usage.calls if usage.calls else 0.0
-
-
-def _tokens(role: str, row: TaskRun) -> float:
-    return row.usage[role].total if role in row.usage else 0
 
 
 def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.caveats import Uncompacted, uncompacted_arms
-from recompact.evaluation.metrics import PeakSource, is_share, metric, peak_source, per_task
+from recompact.evaluation.metrics import PeakSource, is_share, metric, peak_source, per_task, reliability
 from recompact.values.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.values.texts import quantity
 
@@ -85,7 +85,7 @@ class Comparison:
     @property
     def reliability(self) -> str:
         """The metric that the sign test is about."""
-        return f"pass^{self.runs}" if self.runs > 1 else "acc"
+        return reliability(self.runs)
 
     def marks(self, difference: Difference) -> bool:
         """Whether one of its differences gets a star and is spoken of: the interval excludes zero, on enough tasks."""
@@ -149,7 +149,8 @@ def compare_many(
     shares = bootstrap_ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
     by_pair: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
-        excess = _excess(share) if metric(key).unit != "points" else None
+        in_points = metric(key).unit == "points"
+        excess = Estimate(share.value - 1, share.low - 1, share.high - 1) if share and not in_points else None
         differ = sum(x != y for x, y in zip(a, b, strict=True))
         by_pair[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, excess, differ))
     return [
@@ -172,11 +173,6 @@ def constant_share(estimate: Estimate, tasks: int) -> Estimate:
     return Estimate(value, value - unseen * (1 + value), value + unseen * (1 - value))
 
 
-def _excess(share: Estimate | None) -> Estimate | None:
-    """By how much a share exceeds one."""
-    return Estimate(share.value - 1, share.low - 1, share.high - 1) if share else None
-
-
 def _both(a: Values, b: Values) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
     """The metrics that two arms have in common. A role that an arm never called has used no tokens, provided that its
     tokens were counted at all: records from elsewhere may lack them."""
@@ -197,7 +193,7 @@ def _comparison(
     a: Values,
     b: Values,
 ) -> Comparison:
-    key = f"pass^{shared.runs}" if shared.runs > 1 else "acc"
+    key = reliability(shared.runs)
     wins = sum(x > y for x, y in zip(a[key], b[key], strict=True))
     losses = sum(x < y for x, y in zip(a[key], b[key], strict=True))
     p = sign_test(wins, losses)

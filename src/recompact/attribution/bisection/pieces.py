@@ -207,7 +207,7 @@ def _with_entries(text: str, entries: Iterable[Piece]) -> str:
         at = next((n for n, section in enumerate(sections) if section.name == piece.heading), None)
         if at is None:
             if sections and not sections[-1].text.endswith("\n") and sections[-1].text:
-                sections[-1] = _with_text(sections[-1], "\n")
+                sections[-1] = replace(sections[-1], guidance=f"{sections[-1].guidance}\n")
             level = len(piece.heading) - len(piece.heading.lstrip("#"))
             sections.append(Section(f"{piece.heading}\n", level, piece.heading[level:].strip(), f"{piece.text}\n"))
             continue
@@ -217,7 +217,3 @@ def _with_entries(text: str, entries: Iterable[Piece]) -> str:
         heading = heading if not heading or heading.endswith("\n") else f"{heading}\n"
         sections[at] = replace(sections[at], heading=heading, guidance=f"{guidance}{piece.text}\n")
     return render_sections(tuple(sections)).rstrip("\n")
-
-
-def _with_text(section: Section, more: str) -> Section:
-    return replace(section, guidance=section.guidance + more)
