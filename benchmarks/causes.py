@@ -39,10 +39,10 @@ from recompact.attribution.bisection.pieces import (
     statements_in,
 )
 from recompact.attribution.bisection.search import NOTHING, Search, search
-from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import literals
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.assembly import open_study
+from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import OBSERVATION_TOKENS, Agent
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
@@ -88,14 +88,15 @@ class Place:
         unit = f"{purpose}/{self.given.boundary}/{intervention.key}/{number}"
         context = context_with(self.boundary, self.given.every, intervention, COUNT)
         trajectory = asyncio.run(
-            continue_from(
+            run_episode(
                 self.task,
-                replace(self.boundary, post=context),
-                "POST",
                 InProcessEpisode(SUITE.environment(self.task), self.task.id),
                 Agent(Player(draw_world(self.world).traits, unit)),
                 count=COUNT,
-                step_limit=STEP_LIMIT,
+                step_limit=STEP_LIMIT - self.boundary.step,
+                snapshot=self.boundary.snapshot,
+                context=context,
+                actions=self.boundary.actions,
                 observation_tokens=OBSERVATION_TOKENS,
             )
         )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from recompact.attribution.verify import play_draw
+from recompact.attribution.continuations import play_draw
 from recompact.compressors.checked import literals, repair
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect, unit_of

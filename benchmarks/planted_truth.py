@@ -21,8 +21,9 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.effects import channel_of
+from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import Agent
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary
@@ -160,14 +161,15 @@ async def _sample(
         episode = InProcessEpisode(suite.environment(task), task.id)
         agent = Agent(_Seeded(unit, metadata.seed, options))
         outcomes.append(
-            await continue_from(
+            await run_episode(
                 task,
-                boundary,
-                arm,
                 episode,
                 agent,
                 count=counter(),
-                step_limit=metadata.step_limit,
+                step_limit=metadata.step_limit - boundary.step,
+                snapshot=boundary.snapshot,
+                context=boundary.pre if arm == "PRE" else boundary.post,
+                actions=boundary.actions,
                 observation_tokens=metadata.observation_tokens,
             )
         )

@@ -12,6 +12,7 @@ from attribution_support import arm
 from made_up_runs import begin, collect, continuation, draw, turn
 
 from recompact.attribution.agenda import LeftOut
+from recompact.attribution.continuations import outcome_of
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.records import (
@@ -23,7 +24,7 @@ from recompact.attribution.records import (
     says_nothing,
     settings_of,
 )
-from recompact.attribution.verify import _order, outcome_of, remaining_steps
+from recompact.attribution.verify import _order, remaining_steps
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow, continuation_rows
 from recompact.engine.store.store import Store

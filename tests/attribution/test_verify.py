@@ -143,6 +143,18 @@ async def test_more_draws_go_on_without_repeating_any(collected: Path, tmp_path:
         assert digest(store) == step_by_step
 
 
+async def test_a_continuation_may_take_the_steps_that_were_left_and_no_more(collected: Path, tmp_path: Path) -> None:
+    with Store.open(copied(collected, tmp_path)) as store:
+        steps = {BoundaryId(row.unit, row.index): row.step for row in boundary_rows(store)}
+        limit = max(steps.values()) + 1
+        study = study_of(store, books(6))
+        short = replace(study.config, run=replace(study.config.run, step_limit=limit))
+        await verify(replace(study, config=short), Uniform(1))
+        rows = [(row.steps, limit - steps[BoundaryId(row.unit, row.index)], row) for row in continuation_rows(store)]
+    assert all(taken <= left for taken, left, _ in rows)
+    assert {taken == left for taken, left, row in rows if row.ending == "step limit"} == {True}
+
+
 async def test_a_boundary_whose_replay_differs_is_left_out_with_its_reason(tmp_path: Path) -> None:
     suite = DriftingSuite()
     path = tmp_path / "books.db"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from fakes import PAGES, Noter, Reader, Scripted, calling, look, pages_suite
 
-from recompact.attribution.continuations import continue_from
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
 from recompact.compressors.protocol import CompressorInputs
@@ -28,7 +27,6 @@ from recompact.values.chat import (
     Usage,
     assistant,
 )
-from recompact.values.outcome import ContinuationArm
 from recompact.values.template import default_template
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Action, Score, Trajectory
@@ -205,31 +203,6 @@ async def test_a_continuation_is_a_rollout_from_a_boundary() -> None:
         assert again.score.success  # the state was restored: each page is read exactly once in all
         assert again.steps == trajectory.steps - boundary.step
         assert not again.boundaries
-
-
-@pytest.mark.parametrize("arm", ["PRE", "POST"])
-@pytest.mark.parametrize("spare", [0, 1])
-async def test_a_continuation_may_take_the_steps_that_were_left_and_no_more(arm: ContinuationArm, spare: int) -> None:
-    suite = pages_suite()
-    task = suite.tasks("train")[0]
-    trajectory = await run(Reader(), suite, compressor=prompted(Noter()), budget=500)
-    boundary = trajectory.boundaries[-1]
-    assert boundary.step > 1
-    episode = InProcessEpisode(suite.environment(task), task.id)
-    limit = trajectory.steps - 1 + spare
-    again = await continue_from(
-        task,
-        boundary,
-        arm,
-        episode,
-        Agent(Reader()),
-        count=COUNT,
-        step_limit=limit,
-        observation_tokens=OBSERVATION_TOKENS,
-    )
-    assert again.steps == limit - boundary.step
-    assert again.ending == ("finished" if spare else "step limit")
-    assert again.score.success == bool(spare)
 
 
 async def test_fifo_forgets_and_reads_on() -> None:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.continuations import recompress
+from recompact.attribution.continuations import broken_draw, outcome_of, play_draw, recompress
 from recompact.attribution.judgement import store_verdicts
 from recompact.attribution.records import Purpose, RunOutcomes, further_outcomes, further_unit, settings_of
-from recompact.attribution.verify import broken_draw, make_draws, outcome_of, play_draw
+from recompact.attribution.verify import make_draws
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.execution.scheduler import Unit
 from recompact.engine.store.records import write_trajectory

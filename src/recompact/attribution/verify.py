@@ -8,35 +8,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
-from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
+from recompact.attribution.agenda import DrawAgenda, Order
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.continuations import continuation_unit, outcome_of, play_draw
 from recompact.attribution.judgement import Verification, judge, store_verdicts
-from recompact.attribution.records import outcomes_in, says_nothing
+from recompact.attribution.records import outcomes_in
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.turns import draws_at_once
 from recompact.engine.collection import unit_of
-from recompact.engine.execution.episodes import with_differences
 from recompact.engine.execution.scheduler import Unit, run_agenda
-from recompact.engine.rollout import Agent
 from recompact.engine.store.calls import pace_of
 from recompact.engine.store.plan import bound_stage
-from recompact.engine.store.records import read_boundary, read_trajectory, write_continuation
+from recompact.engine.store.records import read_boundary, write_continuation
 from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.errors import InputError, RecompactError
+from recompact.environments.protocol import Task
+from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
-from recompact.models.protocol import ChatModel
-from recompact.values.chat import Reply, Request
-from recompact.values.context import Turn
-from recompact.values.outcome import BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
-from recompact.values.trajectory import Boundary, Score, Trajectory
+from recompact.values.outcome import BoundaryId, Draw, Outcomes
+from recompact.values.trajectory import Boundary, Trajectory
 
 PHASE = "verify"
 
@@ -108,26 +103,6 @@ def places(study: Study) -> int:
     return draws_at_once(concurrency, study.agent_slots, pace_of(study.store, study.config.agent.model))
 
 
-def with_reply_callback(agent: Agent, callback: Callable[[], None]) -> Agent:
-    """The agent, with `callback` called at each reply."""
-    return replace(agent, model=_WithReplyCallback(agent.model, callback))
-
-
-@dataclass(frozen=True)
-class _WithReplyCallback:
-    model: ChatModel
-    callback: Callable[[], None]
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    async def reply(self, request: Request) -> Reply:
-        reply = await self.model.reply(request)
-        self.callback()
-        return reply
-
-
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
     """What takes longest first, so that little is left to wait for at the end.
 
@@ -162,54 +137,6 @@ def _unit(
         write_continuation(study.store, name, at.unit, at.index, draw.arm, draw.number, continuation, seconds=seconds)
 
     return Unit(name, play, record, group=str(at), task=task.id)
-
-
-async def play_draw(
-    study: Study,
-    task: Task,
-    boundary: Boundary,
-    arm: ContinuationArm,
-    calls: UnitCalls,
-    answered: Callable[[], None] = lambda: None,
-) -> Trajectory:
-    """One continuation, with `answered` called at each reply; where the environment fails, that is how it ended."""
-    try:
-        if boundary.snapshot is None:
-            raise EnvironmentFailed("the boundary has no snapshot to continue from")
-        continuation = await continue_from(
-            task,
-            boundary,
-            arm,
-            study.episodes.episode(task, study.ask(calls)),
-            with_reply_callback(study.agent(calls), answered),
-            count=study.count,
-            step_limit=study.config.run.step_limit,
-            observation_tokens=study.config.run.observation_tokens,
-            schedule=study.schedule,
-            earlier=_recallable(study, task, boundary),
-            progress=study.progress,
-        )
-    except EnvironmentFailed as failure:
-        continuation = broken_draw(task, boundary, failure)
-    return with_differences(continuation, calls)
-
-
-def _recallable(study: Study, task: Task, boundary: Boundary) -> tuple[Turn, ...]:
-    """The turns before a boundary, where the agent may look them up."""
-    return read_trajectory(study.store, unit_of(task)).turns[: boundary.step] if study.schedule.recall else ()
-
-
-def broken_draw(task: Task, boundary: Boundary, failure: RecompactError) -> Trajectory:
-    """The record of a draw that says nothing about the agent."""
-    return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure))
-
-
-def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
-    """What a continuation says about its boundary."""
-    if reason := says_nothing(draw.arm, continuation.ending, continuation.error):
-        return LeftOut(reason)
-    tokens = sum(usage.total for usage in continuation.usage.values())
-    return Outcome(continuation.score.value, continuation.steps, tokens, continuation.ending == "step limit")
 
 
 def remaining_steps(row: BoundaryRow) -> int:

@@ -12,14 +12,13 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.continuations import recompress
+from recompact.attribution.continuations import play_draw, recompress
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import priors_of
 from recompact.attribution.records import outcomes_in, says_nothing, settings_of
 from recompact.attribution.registry import allocation_of
-from recompact.attribution.verify import play_draw
 from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit, Unit

@@ -19,10 +19,11 @@ from recompact.attribution.bisection.pieces import (
     statements_in,
 )
 from recompact.attribution.bisection.search import Conversation, Search, search
+from recompact.attribution.continuations import outcome_of, play_draw
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import needed_facts, occurs
 from recompact.attribution.records import outcomes_in, settings_of
-from recompact.attribution.verify import outcome_of, places, play_draw
+from recompact.attribution.verify import places
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
