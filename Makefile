@@ -39,10 +39,13 @@ check: $(READY) ## ruff, mypy --strict and the order of the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Collecting once leaves the compiled tests to all workers, each of which would compile them otherwise.
-unit: $(READY) ## the tests, except those marked slow
-	@$(BIN)/pytest --collect-only >/dev/null || true
+unit: $(VENV)/.collected ## the tests, except those marked slow
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+# Collecting once leaves the compiled tests to all workers, each of which would compile all of them otherwise.
+$(VENV)/.collected: $(READY)
+	@$(BIN)/pytest --collect-only >/dev/null || true
+	@touch $@
 
 test-slow: $(READY) ## the tests marked slow, and every property with all of its examples
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'slow or hypothesis' --hypothesis-profile thorough

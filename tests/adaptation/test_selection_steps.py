@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from sentences import numbers_in
 
 from recompact.adaptation.method import Method
 from recompact.adaptation.selection import (
@@ -266,3 +267,20 @@ def test_a_difference_is_over_tasks_and_not_over_runs() -> None:
     assert same is not None
     assert (same.low, same.value, same.high) == (0, 0, 0)
     assert difference(one, other, cells[:3]) is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "winner", "numbers"),
+    [
+        ((0.2, 0.1, 0.3), "a", ["20.0", "10.0", "30.0", "12"]),
+        ((-0.2, -0.3, -0.1), ORIGINAL, ["20.0", "30.0", "10.0", "12"]),
+        ((0.1, -0.1, 0.3), "a", ["10.0", "10.0", "30.0", "12"]),
+    ],
+)
+def test_a_checked_candidate_is_told_with_its_interval(
+    gain: tuple[float, float, float], winner: str, numbers: list[str]
+) -> None:
+    fits = (Fit(ORIGINAL, 12, 6, 20.0), Fit("a", 12, 7, 20.0))
+    statement = Selection(fits, winner, ("t",), "tested causes", gain=gain).statement
+    assert [each.lstrip("+-") for each in numbers_in(statement)] == numbers
+    assert (("a was taken" in statement), "cannot tell" in statement) == (winner == "a", gain[1] < 0 < gain[2])

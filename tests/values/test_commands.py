@@ -93,3 +93,72 @@ def test_a_long_command_is_read_up_to_its_limit(text: str) -> None:
 def test_long_commands_that_differ_at_their_ends_are_two() -> None:
     one, other, same = (effect_of(Call("1", "bash", {"command": "x" * 30_000 + end})) for end in ("1", "2", "1"))
     assert one.key == same.key != other.key
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("git -C /srv -c a.b=1 log", "vcs-state"),
+        ("git --no-pager diff", "vcs-state"),
+        ("git", "vcs-state"),
+        ("git grep x", "search"),
+        ("git stash list", "vcs-state"),
+        ("git stash", "vcs-change"),
+        ("git push", "vcs-change"),
+        ("gh pr view 7", "vcs-state"),
+        ("gh --repo a/b pr list", "vcs-change"),  # the value of an option is taken for a word
+        ("gh pr create", "vcs-change"),
+        ("python -m pytest -q", "test"),
+        ("python3 x.py", "other"),
+        ("python -c \"Path('a').write_text('x')\"", "edit"),
+        ("npm test", "test"),
+        ("npm install x", "other"),
+        ("uv pip install x", "other"),
+        ("cat f | grep x", "search"),
+        ("cat f | sort", "search"),
+        ("ls | grep x", "list"),
+        ("cat f | tee g", "edit"),
+        ("cat f | python x.py", "read"),
+        ("git log | pytest", "test"),
+        ("frobnicate", "other"),
+    ],
+)
+def test_what_a_command_is_for(command: str, kind: str) -> None:
+    assert effect_of(Call("1", "bash", {"command": command})).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("sed -i 's/a/b/' x.py y.py", ["/w/x.py", "/w/y.py"]),
+        ("cp a.py b.py dir", ["/w/dir"]),
+        ("rm -rf a.py b.py", ["/w/a.py", "/w/b.py"]),
+        ("echo x >> log.txt", ["/w/log.txt"]),
+        ("cd sub && mv a b; touch c", ["/w/sub/b", "/w/sub/c"]),
+        ("cd ../up && touch c", ["/up/c"]),
+        ("echo x > /dev/null 2>&1", []),
+        (r"copy-item C:\a.py C:\new\b.py", ["c:/new/b.py"]),
+    ],
+)
+def test_which_files_a_command_changes(command: str, changes: list[str]) -> None:
+    effect = effect_of(Call("1", "bash", {"command": command}, cwd="/w"))
+    assert list(effect.changes) == changes
+
+
+@pytest.mark.parametrize(
+    ("command", "ranges"),
+    [
+        ("awk 'NR>=5 && NR<=9' f.txt", [(5, 9)]),
+        ("awk 'NR==5' f.txt", [(5, 5)]),
+        ("awk 'NR>=5' f.txt", [(5, END)]),
+        ("Get-Content f -TotalCount 20", [(1, 20)]),
+        ("Get-Content f -Tail 20", [(END - 20, END)]),
+        ("head -n 20 f", [(1, 20)]),
+        ("head --lines=20 f g", [(1, 20), (1, 20)]),
+        ("sed -n '5p;7,8p' f", [(5, 5), (7, 8)]),
+        ("tail -n 5 f", [(END - 5, END)]),
+    ],
+)
+def test_which_lines_a_command_reads(command: str, ranges: list[tuple[int, int]]) -> None:
+    (part,) = parts(command, "")
+    assert [(read.first, read.last) for read in part.reads] == ranges

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from examples import examples
 from hypothesis import given, strategies as st
+from sentences import numbers_in
 
 from recompact.values.chat import Message, ToolCall, Usage, assistant, user
 from recompact.values.context import Context, Pin, Summary, Turn
 from recompact.values.prices import OUTPUT, READ, WRITE, CompactionBill, cost, cost_of_summary
-from recompact.values.receipt import exact_values_of, receipt, shown_text
+from recompact.values.receipt import NAMED, exact_values_of, receipt, shown_text
 
 
 def turn(value: str, said: str = "fine", tokens: int = 20) -> Turn:
@@ -74,3 +75,36 @@ def test_prices_are_those_of_input_cache_and_output() -> None:
     used = {"agent": Usage(1000, 10)}
     assert cost(used, 1.0) == 1000 * READ + 10 * OUTPUT
     assert cost(used, 0.0) == 1000 * WRITE + 10 * OUTPUT
+
+
+def test_a_receipt_in_words_has_its_numbers_and_names_no_more_than_fit() -> None:
+    gone = Turn(assistant("?"), (user("Never pay twice."), user(" ".join(f"id-{n}a" for n in range(NAMED + 3)))), 900)
+    pin = Pin(user("keep"), 5)
+    post = Context((), Summary("s", 100), (turn("x"),), (pin,))
+    one = receipt(Context((), turns=(gone, turn("x"))), post, Usage(1_200, 30), ["id-99z"])
+    first, values, rules, repaired, costs = one.sentences
+    assert numbers_in(first) == ["920", "125", "1", "1", "1"]
+    assert numbers_in(values)[:2] == ["11", "11"]
+    assert [f"id-{n}a" in values for n in (NAMED - 1, NAMED)] == [True, False]
+    assert "and 3 more" in values
+    assert "Never pay twice." in rules
+    assert "id-99z" in repaired
+    assert numbers_in(costs)[:3] == ["1,200", "30", "125"]
+    nothing = receipt(post, post).sentences
+    assert len(nothing) == 2  # no value, no rule, nothing put back
+
+
+def test_a_receipt_as_a_record() -> None:
+    pre = Context((), turns=(turn("pay-7f3a91"), turn("x")))
+    one = receipt(pre, Context((), Summary("done", 1), pre.turns[1:]), Usage(100, 7), ["y"])
+    data = one.to_json()
+    assert (data["before"], data["after"], data["dropped_turns"], data["kept_turns"]) == (40, 21, 1, 1)
+    assert (data["lost"], data["lost_used"], data["carried"], data["repaired"]) == (["pay-7f3a91"], 1, 0, ["y"])
+    assert data["bill"] == {
+        "read": 0,
+        "written": 21,
+        "saved_per_call": 19,
+        "summary": 135.0,
+        "cost": round(135 + (WRITE - READ) * 21, 1),
+        "payback_calls": 84,
+    }

@@ -26,7 +26,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]{0,300}['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
 _PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _BYTES = re.compile(r"-[a-z]*c\d*[a-zA-Z]*$|--bytes\b")
-_NR = re.compile(r"NR\s*(?:>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
+_NR = re.compile(r"NR\s*(>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
 
 END = 10**9  # the last line of any file
 FROM_THE_END = END // 2  # a first line beyond this one is counted from the end
@@ -223,7 +223,8 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
         elif name == "sed" and (printed_ranges := _PRINTED.findall(word)) and not word.startswith(("/", "./")):
             spans += [(int(a[:9]), END if b == "$" else int((b or a)[:9])) for a, b in printed_ranges]
         elif name == "awk" and (match := _NR.search(word)):
-            spans.append((int(match[1][:9]), int((match[2] or str(END))[:9])))
+            first = int(match[2][:9])
+            spans.append((first, first if match[1] == "==" else int(match[3][:9]) if match[3] else END))
         elif name == "awk" and not files and ("{" in word or ("/" not in word and "." not in word)):
             continue
         elif word.lower() in ("-totalcount", "-head", "-first"):
