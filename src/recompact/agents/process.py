@@ -140,18 +140,18 @@ class AgentProcess:
         if settings.in_place is not None:
             return await _in_place(settings, places, listener)
         command = tuple(places.fill(part, task) for part in settings.command)
-        found = _program(command[0])
-        path = ":".join(dict.fromkeys([str(Path(found).parent), *_SYSTEM_PATH.split(":")]))
+        executable = _program(command[0])
+        path = ":".join(dict.fromkeys([str(Path(executable).parent), *_SYSTEM_PATH.split(":")]))
         if program is None:
             path = os.environ.get("PATH", path)
             variables = variables_of(settings, places, task, str(directories.temporary), path)
             arguments = [_PYTHON, "-I", "-S", launcher.__file__, "-", "0", _limits(settings.limits, False)]
-            arguments += [found, *command[1:]]
+            arguments += [executable, *command[1:]]
             with new_group(settings.limits.processes, settings.limits.memory).kept_on_success() as group:
                 process = await _spawn(group.entered(arguments), directories.workspace, variables)
             return AgentProcess(process, listener, settings, group, places.key)
         variables = variables_of(settings, places, task, TEMPORARY, path)
-        return await _start_sandboxed(program, (found, *command[1:]), settings, directories, variables)
+        return await _start_sandboxed(program, (executable, *command[1:]), settings, directories, variables)
 
     async def serve(self, callbacks: AgentCallbacks) -> None:
         """Answer what it asks its model from now on."""
@@ -340,10 +340,10 @@ def _limits(limits: HostLimits, sandboxed: bool) -> str:
 
 def _program(name: str) -> str:
     """The program of a command, by the user's own PATH."""
-    found, problem = find_program(name)
-    if found is None:
+    path, problem = find_program(name)
+    if path is None:
         raise EnvironmentFailed(f"[agent] command: {problem}")
-    return found
+    return path
 
 
 def _policy(

@@ -130,8 +130,8 @@ Defect = tuple[str, str]
 
 def find_program(name: str) -> tuple[str | None, str]:
     """The path of a command's program by the user's own PATH, or None and the reason."""
-    if found := shutil.which(name):
-        return os.path.abspath(found), ""
+    if program := shutil.which(name):
+        return os.path.abspath(program), ""
     if "/" in name and Path(name).is_file():
         return None, f"{name} is not executable: chmod +x lets it be started"
     return None, f"there is no program {name!r}: install it, or name its path"

@@ -50,12 +50,15 @@ def python_in(venv: Path) -> Path:
     return venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def interpreter_of(benchmark: str, variable: str) -> str | None:
-    """The interpreter that a variable names, or else the one that `recompact setup` made, if any."""
+def interpreter_of(benchmark: str, variable: str, missing: str) -> str:
+    """The interpreter that a variable names, or else the one that `recompact setup` made. Raises InputError with what
+    is `missing` where there is none."""
     if chosen := os.environ.get(variable):
         return os.path.abspath(Path(chosen).expanduser())
     installed = python_in(installations() / benchmark / "venv")
-    return str(installed) if installed.exists() else None
+    if not installed.exists():
+        raise InputError(f"suite {benchmark!r}: {missing}")
+    return str(installed)
 
 
 @cache

@@ -259,25 +259,25 @@ def _places_of_others(policy: SandboxPolicy) -> Iterator[Path]:
     hidden = [place.resolve() for place in policy.hidden]
     mounts = [(outside.resolve(), Path(inside)) for outside, inside in (*policy.writable, *policy.readable)]
     for root in dict.fromkeys(place.resolve() for place in policy.searched):
-        for found in pipes_and_sockets(root, int(time.monotonic() / _SEARCH_AGAIN)):
-            if found.exists() and not any(found.is_relative_to(place) for place in hidden):
-                yield from _places_inside(found, mounts)
+        for other in pipes_and_sockets(root, int(time.monotonic() / _SEARCH_AGAIN)):
+            if other.exists() and not any(other.is_relative_to(place) for place in hidden):
+                yield from _places_inside(other, mounts)
 
 
 @lru_cache(64)
 def pipes_and_sockets(root: Path, moment: int) -> tuple[Path, ...]:
     """The pipes and sockets below a directory, as they were when it was first asked for at this moment."""
-    found: list[Path] = []
+    places: list[Path] = []
     try:
         with Tree(root, TreeLimits(0, entries=200_000, seconds=10.0), lenient=True) as tree:
             for entry in tree.walk():
                 if stat.S_ISFIFO(entry.status.st_mode) or stat.S_ISSOCK(entry.status.st_mode):
-                    found.append(root / entry.name)
+                    places.append(root / entry.name)
     except TreeTooLarge as error:
         _log.warning("pipes and sockets below %s may be seen in sandboxes: it has %s", root, error.what)
     except TreeRefused:  # it is a file, or gone
         pass
-    return tuple(found)
+    return tuple(places)
 
 
 @cache

@@ -35,10 +35,10 @@ def read_contents(body: Mapping[str, Any]) -> Request:
 
 
 def _model(parts: list[Mapping[str, Any]], place: int) -> Message:
-    made = [part["functionCall"] for part in parts if "functionCall" in part]
+    requested = [part["functionCall"] for part in parts if "functionCall" in part]
     calls = tuple(
         ToolCall(call.get("id") or f"{call['name']}-{place}-{n}", call["name"], canonical(call.get("args") or {}))
-        for n, call in enumerate(made)
+        for n, call in enumerate(requested)
     )
     said = [part for part in parts if "functionCall" not in part and not part.get("thought")]
     return Message("assistant", _text(said), calls)
@@ -82,8 +82,8 @@ def write_contents(name: str, request: Request, reply: Reply) -> dict[str, Any]:
     if message.content or not message.calls:
         parts.append({"text": message.content})
     for n, call in enumerate(message.calls):
-        made = {"id": call.id or f"{call.name}-{own}-{n}", "name": call.name, "args": call.readable}
-        parts.append({"functionCall": made})
+        id = call.id or f"{call.name}-{own}-{n}"
+        parts.append({"functionCall": {"id": id, "name": call.name, "args": call.readable}})
     ends = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
     candidate = {
         "content": {"role": "model", "parts": parts},

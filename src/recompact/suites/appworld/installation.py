@@ -121,10 +121,7 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
 
 
 def interpreter() -> str:
-    """The one that a variable names, or else the one from `recompact setup`."""
-    if python := interpreter_of(NAME, PYTHON_VARIABLE):
-        return python
-    raise InputError(f"suite {NAME!r}: AppWorld is not installed: {WAY_OUT}")
+    return interpreter_of(NAME, PYTHON_VARIABLE, f"AppWorld is not installed: {WAY_OUT}")
 
 
 def check_package(python: str) -> None:

@@ -51,8 +51,8 @@ class Case:
     def original(self, path: str) -> bytes:
         """A file that the agent never touched."""
         for pattern, directory in ((_REFERENCE, "reference"), (_UNTOUCHED, "testbed")):
-            if found := pattern.fullmatch(path):
-                return files_of_testbed(self.template / directory).read(found["path"])
+            if match := pattern.fullmatch(path):
+                return files_of_testbed(self.template / directory).read(match["path"])
         raise ValueError(f"{path} names neither a reference file nor one of the untouched testbed")
 
 

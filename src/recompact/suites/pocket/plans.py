@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from recompact.environments.protocol import Environment, Observation
@@ -65,6 +66,10 @@ def in_dollars(amount: int) -> str:
     return f"{amount / 100:.2f}"
 
 
+Call = Callable[..., Any]
+"""One call of the API that is bent, with its arguments."""
+
+
 @dataclass
 class _Bent:
     """An `Api` in front of another one that treats the calls of one API differently, counting them."""
@@ -72,18 +77,18 @@ class _Bent:
     api: Api
     app: str
     name: str
-    treat: Callable[[Api, dict[str, Any], int], Any]
+    treat: Callable[[Call, dict[str, Any], int], Any]
     number: int = 0  # of the call, from 1
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
         if (app, name) != (self.app, self.name):
             return self.api.call(app, name, **arguments)
         self.number += 1
-        return self.treat(self.api, arguments, self.number)
+        return self.treat(partial(self.api.call, app, name), arguments, self.number)
 
 
 def _bent(
-    plan: Plan, app: str, name: str, treat: Callable[[Api, dict[str, Any], int], Any]
+    plan: Plan, app: str, name: str, treat: Callable[[Call, dict[str, Any], int], Any]
 ) -> Plan:  # a fresh wrapper for every run, so that a wrong plan can be run again too
     return lambda api, parameters: plan(_Bent(api, app, name, treat), parameters)
 
@@ -91,8 +96,8 @@ def _bent(
 def missing_last_page(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but stopping one page early."""
 
-    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
-        result = api.call(app, name, **arguments)
+    def treat(call: Call, arguments: dict[str, Any], _: int) -> Any:
+        result = call(**arguments)
         return {**result, "pages": max(1, result["pages"] - 1)}
 
     return _bent(plan, app, name, treat)
@@ -100,40 +105,28 @@ def missing_last_page(plan: Plan, app: str, name: str) -> Plan:
 
 def dropping(plan: Plan, app: str, name: str, argument: str) -> Plan:
     """The plan, but with one condition forgotten."""
-
-    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
-        return api.call(app, name, **{k: v for k, v in arguments.items() if k != argument})
-
-    return _bent(plan, app, name, treat)
+    return _bent(plan, app, name, lambda call, given, _: call(**{k: v for k, v in given.items() if k != argument}))
 
 
 def repeating(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but doing the first of these mutations twice."""
 
-    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+    def treat(call: Call, arguments: dict[str, Any], number: int) -> Any:
         if number == 1:
-            api.call(app, name, **arguments)
-        return api.call(app, name, **arguments)
+            call(**arguments)
+        return call(**arguments)
 
     return _bent(plan, app, name, treat)
 
 
 def skipping(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but leaving out the first of these mutations."""
-
-    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
-        return {} if number == 1 else api.call(app, name, **arguments)
-
-    return _bent(plan, app, name, treat)
+    return _bent(plan, app, name, lambda call, arguments, number: {} if number == 1 else call(**arguments))
 
 
 def altering(plan: Plan, app: str, name: str, **changed: Any) -> Plan:
     """The plan, but with other values for some arguments."""
-
-    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
-        return api.call(app, name, **{**arguments, **changed})
-
-    return _bent(plan, app, name, treat)
+    return _bent(plan, app, name, lambda call, arguments, _: call(**{**arguments, **changed}))
 
 
 @dataclass

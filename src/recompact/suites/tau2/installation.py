@@ -60,10 +60,7 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
 
 
 def interpreter() -> str:
-    """The one that a variable names, or else the one from `recompact setup`."""
-    if python := interpreter_of(NAME, PYTHON_VARIABLE):
-        return python
-    raise InputError(f"suite {NAME!r}: tau2-bench is not installed ({OTHER_PACKAGE}): {WAY_OUT}")
+    return interpreter_of(NAME, PYTHON_VARIABLE, f"tau2-bench is not installed ({OTHER_PACKAGE}): {WAY_OUT}")
 
 
 def missing() -> str | None:
