@@ -33,7 +33,7 @@ from recompact.evaluation import gate_sources
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.gate import Gate, run_gate
 from recompact.evaluation.gate_sources import ReplayPairs, Side, TaskPairs, parse_side
-from recompact.evaluation.replay import Case
+from recompact.evaluation.replay import Case, case_of
 from recompact.models.protocol import ChatModel
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template
@@ -163,7 +163,7 @@ def test_two_configs_are_two_studies_with_the_same_tasks(tmp_path: Path) -> None
 
 def test_a_stored_compaction_that_cannot_be_read_takes_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = collected(tmp_path / "run.db")
-    read = gate_sources.case_of
+    read = case_of
 
     async def fail(study: Study, id: BoundaryId) -> Case:
         if id.index == 1:

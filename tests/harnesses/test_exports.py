@@ -374,7 +374,6 @@ def test_installing_never_loses_a_file(tmp_path: Path) -> None:
 
 
 RULE = "Never approve requests over 50\nwithout asking."
-SKILLS = {"claude-code-skill", "codex-skill"}
 
 
 @pytest.mark.parametrize("name", sorted(HARNESSES.built_in))

@@ -166,7 +166,13 @@ def test_odd_values_of_a_container_are_named(line: str, said: str, tmp_path: Pat
 
 def test_what_a_container_is_given(tmp_path: Path) -> None:
     task = exported(tmp_path) / "a"
-    lines = ("[environment]", "docker_image = 'a.org/b:1'", "memory = '512M'", "storage_mb = 3", "cpus = 2")
+    lines: tuple[str, ...] = (
+        "[environment]",
+        "docker_image = 'a.org/b:1'",
+        "memory = '512M'",
+        "storage_mb = 3",
+        "cpus = 2",
+    )
     lines += ("workdir = '/app'", "env = {A = 'b c'}", "allow_internet = true", "[agent]", "user = 1000")
     (task / "task.toml").write_text("\n".join(lines))
     (task / "instruction.md").write_text("<!-- some-canary GUID x -->\n# canary 2\n\nWrite amber.\n# canary stays\n")

@@ -16,7 +16,7 @@ from recompact.cli.main import cli
 from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.protocol import Observation
+from recompact.environments.protocol import Environment, Observation
 from recompact.errors import InputError
 from recompact.suites.workspace.environment import WorkspaceEnvironment
 from recompact.suites.workspace.folder import folders_below
@@ -36,7 +36,7 @@ def opened(root: Path, name: str = "addition") -> WorkspaceEnvironment:
     return environment
 
 
-def do(environment: WorkspaceEnvironment, name: str, **arguments: Any) -> Observation:
+def do(environment: Environment, name: str, **arguments: Any) -> Observation:
     return environment.step(Action(name, arguments))
 
 
