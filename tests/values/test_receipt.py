@@ -89,9 +89,9 @@ def test_a_receipt_in_words_has_its_numbers_and_names_no_more_than_fit() -> None
     assert "and 3 more" in values
     assert "Never pay twice." in rules
     assert "id-99z" in repaired
-    assert numbers_in(costs)[:3] == ["1,200", "30", "125"]
-    nothing = receipt(post, post).sentences
-    assert len(nothing) == 2  # no value, no rule, nothing put back
+    assert numbers_in(costs) == ["1,200", "30", "125", f"{one.bill.payback:,}"]
+    _, useless = receipt(post, post).sentences  # no value, no rule, nothing put back
+    assert numbers_in(useless) == ["0", "0", "0"]  # and no call from which on it pays
 
 
 def test_a_receipt_as_a_record() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from verify_support import Forbidden, ShakyReader, books, study_of
 
-from recompact.attribution.bisection.bisect import FEWEST, MOST, PHASE, allowance, bisect
+from recompact.attribution.bisection.bisect import FEWEST, MOST, PHASE, allowance, allowed_for, bisect
 from recompact.attribution.bisection.cause import Cause, read_causes
 from recompact.attribution.judgement import Verification
 from recompact.attribution.records import digest
@@ -140,3 +140,25 @@ def test_an_allowance_keeps_to_its_share(continuations: int, number: int) -> Non
     if allowed.boundaries:
         assert FEWEST <= allowed.each <= MOST
         assert len(allowed.boundaries) == 1 or allowed.each * len(allowed.boundaries) <= continuations * 0.5
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_searches_keep_to_their_share_of_the_verification(
+    verified: tuple[Path, Verification], tmp_path: Path, share: float
+) -> None:
+    """What easy searches leave over goes to those that ran out, and nobody gets more than there is."""
+    ids = retained_in(verified)
+    drawn = sum(len(arm) for verdict in verified[1].verdicts for arm in (verdict.outcomes.pre, verdict.outcomes.post))
+    with Store.open(copied(verified, tmp_path)) as store:
+        allowed = allowed_for(store, ids, share, None)
+        assert (allowed.boundaries + allowed.passed_over, allowed.total >= int(drawn * share)) == (ids, True)
+        assert allowed_for(store, ids, share, 7).each == 7
+        found = asyncio.run(bisect(study(store), ids, share=share))
+        spent = sum(cause.draws for cause in found.causes.values())
+        assert sum(1 for _ in trajectories(store, phase=PHASE)) == spent <= allowed.total
+        assert (set(found.causes), found.passed_over) == (set(allowed.boundaries), allowed.passed_over)
+        short = [cause for cause in found.causes.values() if cause.ending == "out of draws"]
+        least = min((cause.draws for cause in short), default=MOST)
+        assert least == MOST or allowed.total - spent < len(short)  # nothing is left over while somebody could use it
+        later = allowed_for(store, ids, share, None, spent=spent)
+        assert later.total <= max(allowed.total - spent + 1, later.each * len(later.boundaries))
