@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sentences import numbers_in
 from verify_support import Forbidden, books, study_of
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.causes import SOFTENED, UNTESTED, causes
+from recompact.adaptation.causes import SOFTENED, UNTESTED, _unsearched, causes
+from recompact.attribution.bisection.cause import Cause, write_cause
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Fit, Selection, read_record
+from recompact.values.outcome import BoundaryId
 
 CHOSEN, MORE = 4, 4
 
@@ -87,3 +90,13 @@ def test_a_verdict_is_only_as_sure_as_its_interval(gain: tuple[float, float, flo
     selection = Selection(fits, winner, ("a",), "tested causes", gain=gain)
     assert selection.verdict == verdict
     assert read_record(Selection, selection.to_json()) == selection
+
+
+def test_searches_that_could_not_tell_are_counted(tmp_path: Path) -> None:
+    """No cause at a compaction that nobody searched is no finding."""
+    with Store.open(tmp_path / "few.db") as store:
+        ids = [BoundaryId(f"collect/{n}", 1) for n in range(4)]
+        write_cause(store, Cause(ids[0], "out of draws", "steps", 20, (), 5, 100))
+        write_cause(store, Cause(ids[1], "not seen again", "steps", 9, (), 5, 100))
+        assert numbers_in(_unsearched(store, ids)) == ["2", "1"]  # got no search, ran out
+        assert _unsearched(store, ids[1:2]) == ""

@@ -230,7 +230,7 @@ PLAIN = Statement(
         ({"retained": 1}, "1 of 1,200 boundaries was retained (H >= 0.5 or B >= 5 by the"),
         ({"retained": 2}, "2 of 1,200 boundaries were retained (H >= 0.5 or B >= 5 by the"),
         ({"settled": False}, "The verification is not finished: none of 1,234 compactions look harmful so far."),
-        ({"kinds": {"harmful": 2, "suspected": 4}}, "6 of 6 compactions look harmful; 2 of them got the draws"),
+        ({"kinds": {"harmful": 2, "suspected": 4}}, "6 of 6 compactions look harmful; 2 of them have enough draws"),
         (
             {"retained": 3, "probably_harmful": Estimate(1.26, 0.6, 2.4)},
             "of the 3, 1.3 are expected to be harmful (95 % interval 1 to 2), by P(harmful) after all draws.",

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import fakes
@@ -19,7 +21,7 @@ from commands import Done, recompact, served
 from fakes import Noter, Reader
 from sim_server import Server
 
-from recompact.cli.main import COMMANDS
+from recompact.cli.main import COMMANDS, EXAMPLES, cli
 from recompact.cli.stopping import interrupted_later
 from recompact.engine.store.store import Store
 from recompact.values.chat import Reply, Request
@@ -78,8 +80,36 @@ def test_help_names_every_command() -> None:
     said = recompact("--help").stdout
     for name in COMMANDS:
         assert f"  {name} " in said
-        assert recompact(name, "--help").returncode == 0, name
+        helped = recompact(name, "--help")
+        assert helped.returncode == 0, name
+        assert f"Example: recompact {EXAMPLES[name]}\n" in helped.stdout
     assert recompact("--version").stdout.startswith("recompact, version ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_the_help_can_be_typed(name: str) -> None:
+    context = cli.make_context("recompact", shlex.split(EXAMPLES[name]))
+    words = [*context._protected_args, *context.args]
+    command = cli.get_command(context, words[0])
+    assert command is not None
+    assert (words[0], command) == (name, import_module(f"recompact.cli.{COMMANDS[name][0]}").command)
+    command.make_context(name, words[1:])  # refuses what the command does not take
+
+
+def test_a_mistyped_command_is_recognized() -> None:
+    done = recompact("coolect")
+    assert (done.returncode, "'collect'" in done.stderr) == (2, True)
+
+
+def test_a_run_that_has_only_begun_is_not_said_to_lack_compactions(tmp_path: Path, server: Server) -> None:
+    assert recompact("collect", config(tmp_path, server.base_url)).returncode == 0
+    runs = tmp_path / "runs"
+    with Store.open(runs / "books.db") as store:
+        store.forget_units(("collect/",))
+    done = recompact("boundaries", "books", "--dir", runs)
+    assert (done.returncode, "compacted" in done.stdout, "yet" in done.stdout) == (0, False, True)
+    (listed,) = json.loads(recompact("runs", "--dir", runs, "--json").stdout)
+    assert (listed["stage"], listed["trajectories"]) == ("begun", 0)
 
 
 def test_the_module_is_the_command() -> None:

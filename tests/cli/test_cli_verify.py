@@ -64,7 +64,7 @@ def test_verify_says_what_is_harmful_and_ends_with_the_digest(project: Path, ser
     said = (project / "said.txt").read_text().strip().splitlines()
     assert said[-1].startswith("digest: ")
     assert "retained (H >= 0.5 or B >= 5" in "\n".join(said)
-    assert "Retained is not harmful" in "\n".join(said)  # or every reader takes it for that
+    assert "Retained does not mean harmful" in "\n".join(said)  # or every reader takes it for that
     assert any(line.startswith("book-00") and " ◆ " in line for line in said)
     asked = sum(server.received.values())
     again = recompact("verify", project / "books.toml", "--json")

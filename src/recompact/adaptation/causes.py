@@ -118,7 +118,8 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     counts = EvidenceCounts("compaction", len(evidence), len(known), outcome=_OUTCOMES[settings.evidence])
     statement = _statement(len(known), len(evidence), added, refused)
     if not kinds:
-        return Proposal((), counts, f"{statement} Not enough for a clause: the original stays.")
+        unsearched = _unsearched(store, [each.id for each in evidence]) if settings.evidence == "tested" else ""
+        return Proposal((), counts, f"{statement}{unsearched} Not enough for a clause: the original stays.")
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
     form = ENTRIES if settings.wording == "entries" else SPARING
@@ -158,6 +159,16 @@ def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -
     if common := sorted(refused):
         text += f" No cause counts for {', '.join(common)}: harmless compactions lose that as often."
     return text
+
+
+def _unsearched(store: Store, boundaries: Sequence[BoundaryId]) -> str:
+    """At how many compactions the searches could not tell: there the lack of a cause means nothing."""
+    causes = read_causes(store)
+    endings = Counter(causes[id].ending if id in causes else "not searched" for id in boundaries)
+    parts = [f"{endings['not searched']:,} got no search"] if endings["not searched"] else []
+    if endings["out of draws"]:
+        parts.append(f"at {endings['out of draws']:,} the search used up its continuations before it could tell")
+    return f" Of these compactions, {', and '.join(parts)}." if parts else ""
 
 
 # --- where causes come from

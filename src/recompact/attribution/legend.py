@@ -20,15 +20,15 @@ class Entry:
 
 
 LEGEND: Mapping[Kind, Entry] = {
-    "harmful": Entry("◆", "harmful", "reached a threshold after the draws that the allocation gave it"),
-    "suspected": Entry("◇", "looks harmful", "reaches a threshold, but got too few draws to be kept"),
+    "harmful": Entry("◆", "harmful", "reached a threshold, and still did after all its draws"),
+    "suspected": Entry("◇", "looks harmful", "reaches a threshold, but on too few draws to be kept"),
     "harmless": Entry("○", "not harmful", "reaches no threshold"),
     "helped": Entry("△", "helped", "the agent succeeded more often with the summary"),
     "open": Entry("·", "no verdict", "left out, or draws are missing"),
 }
 
 REASONS: Mapping[Reason, str] = {
-    "retained": "It reached a threshold after the draws that the allocation gave it, and was retained.",
+    "retained": "It reached a threshold, still did after all its draws, and was retained.",
     "stopped early": "It reaches a threshold, but the allocation stopped giving it draws before it had enough to be"
     " retained.",
     "not by the rule": "It reaches a threshold by all its draws, but was not retained by the rule of the allocation.",
@@ -62,7 +62,7 @@ def headline(kinds: Mapping[Kind, int], settled: bool = True) -> str:
     """All verdicts of a run in one sentence.
 
     >>> headline({"harmful": 2, "suspected": 4})
-    '6 of 6 compactions look harmful; 2 of them got the draws to be diagnosed.'
+    '6 of 6 compactions look harmful; 2 of them have enough draws to diagnose.'
     >>> headline({"harmless": 20, "helped": 1, "open": 3})
     'None of 24 compactions look harmful; 20 are not harmful, 1 helped, 3 have no verdict.'
     >>> headline({"suspected": 1, "open": 4}, settled=False)
@@ -87,7 +87,7 @@ def _diagnosis_words(harmful: int, looks: int) -> str:
     if not looks:
         return ""
     if harmful == looks:
-        return f", and {'all of them ' * (looks > 1)}got the draws to be diagnosed"
+        return f", {'all ' * (looks > 1)}with enough draws to diagnose"
     if looks == 1:
-        return ", but got too few draws to be diagnosed"
-    return f"; {harmful or 'none'} of them got the draws to be diagnosed"
+        return ", with too few draws to diagnose"
+    return f"; {harmful or 'none'} of them {'has' if harmful == 1 else 'have'} enough draws to diagnose"

@@ -117,7 +117,7 @@ def boundary_named(store: Store, text: str) -> BoundaryId:
         raise InputError(f"{store.path} has no boundary {text!r}; task {task!r} has {', '.join(map(str, there))}")
     ids = [str(BoundaryId(row.unit, row.index)) for row in boundary_rows(store)]
     near = difflib.get_close_matches(text, ids, 3, 0.3) or ids[:3]
-    hint = f"it has {', '.join(near)} …" if near else "it has none: nothing was compacted"
+    hint = f"it has {', '.join(near)} …" if near else "it has none at all"
     raise InputError(f"{store.path} has no boundary {text!r}; {hint}")
 
 

@@ -165,8 +165,8 @@ class Statement:
         none = self.none_harmful
         doubt = f"; with a probability of {none:.2g} the run has no harmful compaction at all" if none >= 0.005 else ""
         return (
-            f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful (95 %"
-            f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}{doubt}."
+            f"Retained does not mean harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful"
+            f" (95 % interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}{doubt}."
         )
 
     def _selection_caveat(self) -> str:

@@ -39,6 +39,7 @@ from recompact.engine.shared_starts import sharing
 from recompact.engine.store.runs import open_run, overview, run_path
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL
 from recompact.values.outputs import check_directory
 from recompact.values.template import resolve
 from recompact.values.texts import command_line
@@ -228,4 +229,5 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
         say(f"Stopped after {until}, as requested.")
     if target:
         say(f"The template, its manifest and CHANGES.md are in {target}")
-        say(f"To use it in your harness: {command_line('export', target, options=['--to', 'HARNESS'])}")
+        if adaptation.winner != ORIGINAL:
+            say(f"To use it in your harness: {command_line('export', target, options=['--to', 'HARNESS'])}")

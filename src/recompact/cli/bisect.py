@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ LINES = 12  # of a piece that are shown
     type=click.FloatRange(min=0, min_open=True),
     default=0.5,
     show_default=True,
-    help="The most that all searches together may use, as a share of verify's continuations.",
+    help="The share of verify's continuations that all searches may use together; one search is always made.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say how many continuations it may take.")
 @click.option("--full", is_flag=True, help="Show long pieces in full.")
@@ -109,6 +110,7 @@ def _print_forecast(allowed: Allowance, as_json: bool) -> None:
         f"{quantity(len(allowed.boundaries), 'compaction')}: at most {quantity(allowed.total, 'continuation')},"
         f" {allowed.each} each. Nothing was run."
     )
+    _report_passed_over(allowed.passed_over)
 
 
 def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None:
@@ -134,10 +136,14 @@ def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None
             f"\nA cause was found at {len(known)} of {quantity(len(causes), 'compaction')}, with"
             f" {quantity(sum(cause.draws for cause in causes.values()), 'continuation')}."
         )
-    if bisection.passed_over:
+    _report_passed_over(bisection.passed_over)
+
+
+def _report_passed_over(boundaries: Sequence[BoundaryId]) -> None:
+    if boundaries:
         say(
-            f"{quantity(len(bisection.passed_over), 'compaction')} got no search: the share of continuations did not"
-            " suffice. A larger --share reaches them.",
+            f"No continuations are left for {quantity(len(boundaries), 'more harmful compaction')}:"
+            " raise --share, or name one by its ID.",
             err=True,
         )
 

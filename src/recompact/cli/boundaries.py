@@ -13,7 +13,7 @@ from recompact.attribution.phases import effects_by_phase, phase_table
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
-from recompact.engine.store.runs import find_run, is_simulated
+from recompact.engine.store.runs import find_run, is_simulated, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import brief_boundary_table, exact_boundary_table
@@ -37,6 +37,7 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
         refuse_without_effects(store)
         every, path, simulated = read_verdicts(store), store.path, is_simulated(store)
+        played = len(trajectories(store))
         verify = way_to_verify(store)
         phases = effects_by_phase(store, every) if by else ()
     if by and as_json:
@@ -48,13 +49,16 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     elif as_csv:
         print_tables([exact_boundary_table(every)] if every.verdicts else [], "csv")
     else:
-        _print(every, path, every.verdicts if everything else every.examined[:top], simulated, verify)
+        _print(every, path, every.verdicts if everything else every.examined[:top], played, simulated, verify)
 
 
-def _print(every: Verification, path: Path, listed: Sequence[Verdict], simulated: bool, verify: str) -> None:
+def _print(
+    every: Verification, path: Path, listed: Sequence[Verdict], played: int, simulated: bool, verify: str
+) -> None:
     total, known = len(every.verdicts), len(every.examined)
     if not total:
-        say(f"{path} has no boundaries: {every.failed.nothing_compacted}.")
+        why = every.failed.nothing_compacted if played else "no task has been played to its end yet"
+        say(f"{path} has no boundaries: {why}.")
         return
     if not known:
         say(f"{path} has {quantity(total, 'boundary')} and no draws yet: {verify}")

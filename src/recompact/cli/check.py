@@ -76,6 +76,7 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
             problems = asyncio.run(_connect(loaded, notes)) + asyncio.run(_survey(loaded, notes))
         if play and not problems:
             problems = asyncio.run(_play(loaded, notes))
+    problems.sort(key=_line_of)
     if as_json:
         print_json({"file": str(config), "problems": problems, "notes": notes})
     else:
@@ -87,6 +88,16 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
             say(f"{config} is fine.")
     if problems:
         sys.exit(2)
+
+
+def _line_of(problem: str) -> int:
+    """The line of the config that a problem names; without one it comes first.
+
+    >>> _line_of("line 12: [agent] model is missing"), _line_of("is not valid TOML")
+    (12, 0)
+    """
+    named = re.match(r"line (\d+):", problem)
+    return int(named[1]) if named else 0
 
 
 def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[str]:

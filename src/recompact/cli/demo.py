@@ -89,17 +89,17 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
         click.echo(f"digest: {digest}", err=True)
         return
     _print_story(adapted, shown, page, _harm(verified))
-    click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
+    click.echo(f"\nThe report, for a browser:            {page['report']}")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
     click.echo(f"The compactions, by harm:             {command_line('boundaries', path)}")
     click.echo(f"Browse the runs:                      {command_line('view', directory)}")
-    click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
+    click.echo("Your own agent:                       recompact init mine --suite, then recompact check mine.toml")
     click.echo(f"digest: {digest}")
 
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
     async with open_study(config, store) as study:
-        with watch(study, "collect", quiet=quiet) as shown:
+        with watch(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -28,7 +29,15 @@ from recompact.evaluation.evaluate import open_evaluation, with_split
 from recompact.evaluation.gate import Gate, PairSource, UnfinishedGate, run_gate
 from recompact.evaluation.gate_sources import ProbePairs, ReplayPairs, Side, TaskPairs, own_arm, parse_side
 from recompact.evaluation.probe_forecast import forecast_pairs
-from recompact.presentation.gate import JUNIT_MARK, MARKDOWN_MARK, as_junit, as_markdown, sentences, side_table
+from recompact.presentation.gate import (
+    JUNIT_MARK,
+    MARKDOWN_MARK,
+    as_junit,
+    as_markdown,
+    question,
+    sentences,
+    side_table,
+)
 from recompact.values.outputs import check_file, write_file
 from recompact.values.template import resolve
 
@@ -219,7 +228,8 @@ def _report(gate: Gate, unfinished: Sequence[UnfinishedUnit], again: str, as_jso
         print_json({**gate.to_json(), "unfinished": [unit.to_json() for unit in unfinished]})
     else:
         if not gate.identical:
-            print_tables([side_table(gate)])
+            say(question(gate))  # as a title it would be as narrow as the table
+            print_tables([replace(side_table(gate), title="")])
             click.echo("")
         for sentence in sentences(gate):
             say(sentence)

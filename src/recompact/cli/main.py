@@ -54,6 +54,41 @@ COMMANDS = {
     "publish": ("publish", "Write a run as a dataset: compactions with the outcomes of both continuations."),
 }
 
+EXAMPLES = {  # what the help of each command ends with; those with `rooms` follow docs/first-hour.md
+    "demo": "demo --train 12 --test 12",
+    "init": "init rooms --suite",
+    "suites": "suites",
+    "setup": "setup tau2-retail",
+    "tasks": "tasks list",
+    "audit": "audit ~/.claude/projects",
+    "preview": "preview ~/.codex/sessions",
+    "config": "config schema",
+    "check": "check rooms.toml --play",
+    "collect": "collect rooms.toml --dry-run",
+    "verify": "verify rooms.toml",
+    "controls": "controls rooms",
+    "boundaries": "boundaries rooms",
+    "boundary": "boundary rooms 'coin#1'",
+    "bisect": "bisect rooms 'coin#1'",
+    "adapt": "adapt rooms.toml",
+    "evaluate": "evaluate rooms.toml --arm none --arm prompting --arm causes=runs/rooms-causes",
+    "compare": "compare rooms-evaluate causes prompting",
+    "replay": "replay rooms 'coin#1' --template causes=runs/rooms-causes",
+    "probe": "probe ~/.claude/projects",
+    "gate": "gate default runs/rooms-causes --tasks rooms.toml",
+    "reproduce": "reproduce main --config officebench.toml --dry-run",
+    "figures": "figures rooms-evaluate",
+    "report": "report rooms rooms-evaluate",
+    "view": "view rooms",
+    "wrap": "wrap --budget 8192 mine.toml -- codex exec 'Fix the tests'",
+    "runs": "runs",
+    "show": "show rooms coin",
+    "prompts": "prompts show default",
+    "export": "export runs/rooms-causes --to claude-code",
+    "export-run": "export-run rooms --to inspect",
+    "publish": "publish rooms --license cc-by-4.0",
+}
+
 
 class _ReaderGone(Exception):
     """The reader of our output is gone. Not an OSError: click would exit with code 1 for that."""
@@ -73,7 +108,16 @@ class LazyGroup(click.Group):
         with interrupted_later():
             module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
+        command.epilog = f"\b\nExample: recompact {EXAMPLES[cmd_name]}"
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], COMMANDS, 1):
+                ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         from recompact.cli.stopping import stopped_by_signals

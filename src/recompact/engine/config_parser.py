@@ -34,7 +34,7 @@ def load_config(path: Path) -> Config:
     try:
         text = read_small(path)
     except FileNotFoundError:
-        raise InputError(f"there is no config file {path}; docs/configuration.md shows a first one") from None
+        raise InputError(f"there is no config file {path}; `recompact init` writes a first one") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     return parse_config(text, path)

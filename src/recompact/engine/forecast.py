@@ -145,7 +145,7 @@ def price_of(settings: ModelConfig | None) -> Price:
 
 
 def forecast_table(forecast: Forecast, ceiling: CeilingConfig, spent: Amount = NOTHING, paid: float = 0.0) -> Table:
-    """One row for each part, and below it the sums: tokens by role, money, time, and whether the ceiling suffices for
+    """One row for each part, and below it the sums: tokens by role, money, time, and whether the ceiling is enough for
     them besides what was `spent` and `paid` already."""
     rows: list[Row] = []
     for work in forecast.works:
@@ -183,16 +183,16 @@ def _notes(forecast: Forecast, ceiling: CeilingConfig, spent: Amount, paid: floa
         yield f"Time: about {_time(forecast.duration)} at the speed so far."
     elif total.calls and not forecast.simulated:
         each = _time(_UNIT * total.calls / forecast.concurrency)
-        yield f"Time: the model's speed is not known before its first calls; every {_UNIT:g} s of a call are {each}."
-    for word, limit, needed, gone in (
-        ("tokens", ceiling.tokens, float(total.tokens), float(spent.tokens)),
-        ("money", ceiling.money, forecast.money or 0.0, paid),
+        yield f"Time: the model's speed is not known before its first calls; at {_UNIT:g} s a call, about {each}."
+    for word, limit, needed, gone, digits in (
+        ("tokens", ceiling.tokens, float(total.tokens), float(spent.tokens), 0),
+        ("money", ceiling.money, forecast.money or 0.0, paid, 2),
     ):
         if limit is not None and needed:
             share = max(0.0, limit - gone) / needed
             part = f"about {share:.0%}" if share >= 0.01 else "less than 1%"
-            enough = "suffices" if share >= 1 else f"stops the work after {part} of it"
-            yield f"[ceiling] {word} = {limit:,g} {enough}; {gone:,.0f} of it is spent."
+            enough = "is enough" if share >= 1 else f"stops the work after {part} of it"
+            yield f"[ceiling] {word} = {limit:,g} {enough}; spent so far: {gone:,.{digits}f}."
     yield f"Nothing was run. The figures rest on {forecast.basis}."
 
 

@@ -168,7 +168,7 @@ async def _replay_equal(trial: _Trial) -> str:
         expected = await _play(first, trial.actions)
         await trial.compare("in a second episode", second, await _play(second, trial.actions), expected)
     verb = "gives" if len(trial.actions) == 1 else "give"
-    return f"{all_of(len(trial.actions), 'action')} {verb} the same in a second episode"
+    return f"{all_of(len(trial.actions), 'action')} {verb} the same results in a second episode"
 
 
 async def _undisturbed(trial: _Trial) -> str:
@@ -181,7 +181,7 @@ async def _undisturbed(trial: _Trial) -> str:
             seen.append(await watched.step(action))
         played = _Playthrough(tuple(seen), await watched.score())
         await trial.compare("with a snapshot before each action", watched, played, expected)
-    return "an episode of which snapshots are taken goes as one without"
+    return "taking snapshots does not change the episode"
 
 
 async def _restored(trial: _Trial) -> str:
@@ -197,7 +197,7 @@ async def _restored(trial: _Trial) -> str:
         }.items():
             async with trial.restored(taken) as copy:
                 await trial.compare(whose, copy, await _play(copy, trial.remaining), expected)
-    return f"after a snapshot at action {trial.at} observations and score are the original's"
+    return f"after a snapshot at action {trial.at} the observations and the score are the same"
 
 
 async def _independent(trial: _Trial) -> str:
@@ -216,7 +216,7 @@ async def _independent(trial: _Trial) -> str:
             await trial.compare("beside another branch", other, second, first)
             last = await _play(original, trial.remaining)
             await trial.compare("in the original, after its branches,", original, last, first)
-    return "two branches in turn, a third that does other things, and the original after them go alike"
+    return "branches do not affect one another or the original"
 
 
 async def _nested(trial: _Trial) -> str:
@@ -240,7 +240,7 @@ async def _nested(trial: _Trial) -> str:
         await trial.compare(
             "restored after its branches had branches", again, await _play(again, trial.remaining), expected
         )
-    return f"snapshots of branches, {depth} deep, restore as well"
+    return f"snapshots of branches, {depth} deep, can be restored too"
 
 
 async def _many(trial: _Trial) -> str:
@@ -262,7 +262,7 @@ async def _many(trial: _Trial) -> str:
         async with trial.restored(snapshot) as copy:
             whose = f"restored after {trial.branches} branches"
             await trial.compare(whose, copy, await _play(copy, trial.remaining), expected)
-    return f"after {trial.branches} branches another one is like the first"
+    return f"the branch after {trial.branches} others is like the first"
 
 
 async def _steps(episode: Episode, actions: Sequence[Action]) -> None:

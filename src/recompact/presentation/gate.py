@@ -26,7 +26,7 @@ def question(gate: Gate) -> str:
 def sentences(gate: Gate) -> list[str]:
     """The verdict with its numbers, what was left out, and what it would take to know."""
     if gate.identical:
-        return [f"Not worse: {gate.base} and {gate.new} compact in the same way, so nothing was played."]
+        return ["Not worse: BASE and NEW compact in the same way, so nothing was played."]
     out = [f"{gate.verdict.capitalize()}: {_finding(gate)}"]
     if gate.verdict == "cannot tell":
         out.append(_further(gate))
@@ -52,7 +52,7 @@ def _finding(gate: Gate) -> str:
         f"the {gate.measure} of {gate.new} is {new:.1f} % and that of {gate.base} {base:.1f} % in"
         f" {quantity(len(gate.complete), 'pair')} (better in {gate.better}, worse in {gate.worse}). Over these"
         f" {quantity(gate.items, gate.noun)}, the difference is at least {_points(gate.low)} and at most"
-        f" {_points(gate.high)}; each bound holds with 95 %, whenever one stops."
+        f" {_points(gate.high)}; each bound holds with 95 % confidence, whenever you stop."
     )
 
 
@@ -65,7 +65,7 @@ def _further(gate: Gate) -> str:
             " wider --margin."
         )
     pairs = quantity(gate.more, "more pair")
-    return f"If they come out like these, about {pairs} ({2 * gate.more:,} runs) would settle it: raise --pairs."
+    return f"About {pairs} ({2 * gate.more:,} runs) that come out like these would settle it: raise --pairs."
 
 
 def _points(value: float) -> str:

@@ -85,7 +85,11 @@ class Receipt:
         lines.append(
             f"The summary cost {self.usage.input:,} tokens in and {self.usage.output:,} out; the next call writes "
             f"{self.bill.written:,} tokens to the cache, and "
-            + (f"it pays from call {payback:,} on." if payback else "it never pays: the history did not shrink.")
+            + (
+                f"the compaction pays for itself from call {payback:,} on."
+                if payback
+                else "the compaction never pays for itself: the history did not shrink."
+            )
         )
         return tuple(lines)
 

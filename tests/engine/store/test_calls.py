@@ -70,6 +70,14 @@ def test_the_pace_is_that_of_collected_trajectories_without_their_compressor(sto
     assert pace_of(store, "nobody") == Pace(0.0, 0.0)
 
 
+def test_the_pace_of_an_evaluation_is_known_too(store: Store) -> None:
+    trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+    store.journal("evaluate/a", 0, "agent", "model", "00" * 32, Reply(assistant("yes")), 0.1)
+    write_trajectory(store, "evaluate/a", trajectory, phase="evaluate", run=0, groups={}, seconds=0.4)
+    pace = pace_of(store, "model")
+    assert (round(pace.call, 9), round(pace.pause, 9)) == (0.1, 0.3)
+
+
 def test_what_was_cached_is_read_again_but_no_part_of_the_digest(tmp_path: Path) -> None:
     """Another order of work finds other things in a server's cache; what came out is the same."""
     digests = set()

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
+from sentences import numbers_in
 
 from recompact.attribution.halving import rollouts
 from recompact.engine.config import CeilingConfig, Config
 from recompact.engine.config_parser import parse_config
 from recompact.engine.forecast import Amount, Forecast, Work, forecast_table
+from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.reproduction.experiments import (
@@ -26,8 +28,12 @@ from recompact.evaluation.reproduction.experiments import (
     Windows,
 )
 from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
+from recompact.evaluation.reproduction.habits import assumed_habits, habits_of
 from recompact.evaluation.reproduction.paper import benchmark
-from recompact.values.chat import Usage
+from recompact.models.limits import Price
+from recompact.values.chat import Reply, Usage, assistant
+from recompact.values.context import Context
+from recompact.values.trajectory import Score, Trajectory
 
 
 def forecast(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
@@ -104,7 +110,7 @@ async def test_a_benchmark_need_not_be_installed(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("ceiling", "spent", "said"),
     [
-        (CeilingConfig(tokens=3_000), 0, "suffices"),
+        (CeilingConfig(tokens=3_000), 0, "is enough"),
         (CeilingConfig(tokens=3_000), 2_500, "after about 25% of it"),
         (CeilingConfig(), 0, None),
     ],
@@ -114,6 +120,24 @@ def test_whether_the_ceiling_suffices_is_told(ceiling: CeilingConfig, spent: int
     notes = forecast_table(Forecast((work,), "a guess"), ceiling, Amount(0, {"agent": Usage(spent)})).notes
     about = [note for note in notes if "[ceiling]" in note]
     assert [bool(said and said in note) for note in about] == ([True] if said else [])
+
+
+def test_money_that_is_spent_is_not_rounded_away() -> None:
+    work = Work("collect", "trajectory", 0, Amount(2, {"agent": Usage(1_500, 500, calls=4)}))
+    priced = Forecast((work,), "a guess", prices={"agent": Price(1.0, 1.0)})
+    (about,) = [note for note in forecast_table(priced, CeilingConfig(money=20.0), paid=0.26).notes if "[ceil" in note]
+    assert numbers_in(about) == ["20", "0.26"]
+
+
+async def test_a_few_trajectories_tell_the_speed_though_not_the_habits(tmp_path: Path) -> None:
+    config, path = config_of("mine.py:suite"), tmp_path / "few.db"
+    with Store.open(path) as store:
+        trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+        store.journal("collect/t", 0, "agent", config.agent.model, "00" * 32, Reply(assistant("yes")), 0.5)
+        write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=2.0)
+    habits = await habits_of(config, [path])
+    assert (habits.seconds, habits.steps) == (2.0, assumed_habits(config).steps)
+    assert (await habits_of(config)).seconds is None
 
 
 def test_time_follows_from_the_speed_and_the_places() -> None:
@@ -168,5 +192,5 @@ def test_a_currency_is_named_and_a_time_can_be_worked_out(tmp_path: Path) -> Non
     calls = sum(usage["calls"] for usage in told["usage"].values())
     assert (told["currency"], told["seconds"]) == ("EUR", None)
     assert f"{told['money']:,.2f} EUR" in said
-    assert f"every 5 s of a call are {5 * calls / 4 / 60:.0f} min" in said
+    assert f"at 5 s a call, about {5 * calls / 4 / 60:.0f} min" in said
     assert "less than 1%" in said

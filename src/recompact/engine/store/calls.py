@@ -154,19 +154,19 @@ class Pace:
 
 
 def pace_of(store: Store, configured: str) -> Pace:
-    """The pace of the collected trajectories by this model. What other models took is part of the pause, except for
-    compressors, which continuations do not ask. It is 0 where nothing was collected with it."""
+    """The pace of the collected and evaluated trajectories by this model; 0 where there are none. What other models
+    took is part of the pause, except for compressors, which continuations do not ask."""
     rows = store._rows(
         "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
         " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"
         " coalesce(sum(CASE WHEN configured = ?1 OR role = 'compressor' THEN seconds END), 0) AS apart"
-        " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase = 'collect')",
+        " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase IN ('collect', 'evaluate'))",
         (configured,),
     )
     calls, asking, apart = rows[0]["calls"], rows[0]["asking"], rows[0]["apart"]
     playing = store._rows(
         "SELECT coalesce(sum(seconds), 0) AS seconds FROM units"
-        " WHERE name IN (SELECT unit FROM trajectories WHERE phase = 'collect')"
+        " WHERE name IN (SELECT unit FROM trajectories WHERE phase IN ('collect', 'evaluate'))"
     )[0]["seconds"]
     # A unit that was resumed took less than its calls, some of which came from the journal.
     return Pace(asking / calls, max(0.0, playing - apart) / calls) if calls else Pace(0.0, 0.0)

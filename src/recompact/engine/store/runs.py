@@ -47,7 +47,7 @@ class Overview:
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     set_aside: int = 0  # units that would fail again if they were played again
     suite_changes: int = 0  # to the suite, that the run went on with
-    stage: str = ""  # the last with records
+    stage: str = ""  # the last with records, or that it has only begun
     models: tuple[str, ...] = ()  # that were asked
     changed: str = ""  # when something was last recorded, in UTC
     failed_compactions: FailedCompactions = NONE_FAILED
@@ -144,7 +144,7 @@ def overview(store: Store) -> Overview:
         skipped=metadata.skipped,
         set_aside=len(store.units_set_aside()),
         suite_changes=len(metadata.suite_changes),
-        stage=stage_of(metadata),
+        stage=stage_of(metadata) if rows else "begun",
         models=models,
         changed=datetime.fromtimestamp(last_change(store.path), UTC).isoformat(timespec="minutes"),
         failed_compactions=failed_compactions(store, rows),

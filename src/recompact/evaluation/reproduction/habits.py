@@ -45,15 +45,18 @@ async def habits_of(config: Config, runs: Iterable[Path] = ()) -> UsualTrajector
     """The habits of what a config runs: of these runs of it, or whatever is known without them."""
     embedded = config.deciding_models & {*MODELS.names()} - config.models.keys()
     simulated = {name for name in embedded if getattr(MODELS.find(name), "simulated", False)}
-    if measured := measured_habits(config, runs):
-        return measured
-    if simulated == config.deciding_models and not config.suite.host:
-        return await _sampled_habits(config)
-    return published_habits(config) or assumed_habits(config)
+    played, seconds = _read_runs(config, runs)
+    if measured := measured_habits(played):
+        habits = measured
+    elif simulated == config.deciding_models and not config.suite.host:
+        habits = await _sampled_habits(config)
+    else:
+        habits = published_habits(config) or assumed_habits(config)
+    return replace(habits, seconds=seconds)
 
 
-def measured_habits(config: Config, runs: Iterable[Path]) -> UsualTrajectory | None:
-    """From trajectories in which something was compacted, if there are enough of them."""
+def _read_runs(config: Config, runs: Iterable[Path]) -> tuple[list[TrajectoryRow], float | None]:
+    """The trajectories of these runs, and how long a call to the agent's model took in them."""
     rows: list[TrajectoryRow] = []
     paces = []
     for path in runs:
@@ -61,17 +64,21 @@ def measured_habits(config: Config, runs: Iterable[Path]) -> UsualTrajectory | N
             with Store.read(path) as store:
                 rows += [row for phase in ("collect", "evaluate") for row in trajectories(store, phase=phase)]
                 paces.append(pace_of(store, config.agent.model))
+    seconds = [pace.call + pace.pause for pace in paces if pace.call]
+    return rows, fmean(seconds) if seconds else None
+
+
+def measured_habits(rows: Iterable[TrajectoryRow]) -> UsualTrajectory | None:
+    """From trajectories in which something was compacted, if there are enough of them."""
     compacted = [row for row in rows if row.compactions]
     if len(compacted) < ENOUGH:
         return None
     usage = scale_usage(add_usage(row.usage for row in compacted), 1 / len(compacted))
-    seconds = [pace.call + pace.pause for pace in paces if pace.call]
     return UsualTrajectory(
         fmean(row.steps for row in compacted),
         usage,
         fmean(row.compactions for row in compacted),
         f"{len(compacted)} trajectories of these runs",
-        fmean(seconds) if seconds else None,
     )
 
 

@@ -171,7 +171,7 @@ def test_what_was_needed_and_dropped_comes_first(tmp_path: Path) -> None:
     assert marked == ["rec-077"]
     html = render_undrawn(report)
     text = Page(html).text
-    assert text.index("Needed and dropped") < text.index("Success lost, H") < text.index("other literals dropped")
+    assert text.index("Dropped, and used") < text.index("Success lost, H") < text.index("other literals dropped")
     assert '<mark class="needed">rec-077</mark>' in html
 
 
@@ -182,7 +182,7 @@ def test_the_terminal_shows_the_same_facts_first_and_the_details_of_scores(
         evidence = boundary_view(store, BoundaryId("collect/task red", 1))
     print_case(Console(width=100, highlight=False), case_of(evidence, TERMINAL), simulated=False)
     shown = capsys.readouterr().out
-    assert shown.index("Needed and dropped") < shown.index("rec-077") < shown.index("Success lost, H")
+    assert shown.index("Dropped, and used") < shown.index("rec-077") < shown.index("Success lost, H")
     for words in ("reward: 0.5", "answer: 42", 'checks: {"paid": false}', "PRE, draw 10", '- -> look({"page": 0'):
         assert words in " ".join(shown.split()).replace("│ ", "")
     data = evidence.to_json()

@@ -149,7 +149,7 @@ class Case:
     def need(self) -> str:
         """The words before the list of needed facts, or that there are none."""
         if self.needed:
-            return "Needed and dropped (PRE continuations used it, and it stands nowhere in POST):"
+            return "Dropped, and used by continuations from PRE (POST shows it nowhere):"
         return "No PRE continuation used a literal that the summary dropped."
 
 

@@ -236,7 +236,7 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
     if harm.harmful and not adapted:
         return [NextStep("Adapt the prompt from the harmful compactions.", "recompact adapt CONFIG")]
     if not harm.harmful and harm.suspected:
-        text = "The compactions that look harmful got too few draws to be kept: give every compaction more."
+        text = "The compactions that look harmful have too few draws to be kept: give every compaction more."
         return [NextStep(text, command_line("verify", run, options=["--draws", 9]))]
     if not harm.harmful:
         return [NextStep("No compaction showed harm: try more tasks or a smaller budget, or leave the prompt alone.")]
