@@ -310,7 +310,7 @@ def test_the_plain_statement_is_two_sentences_and_the_most_important_come_first(
         two_hazards=TwoHazards(1, Estimate(0.5, 0.1, 0.9), Estimate(0.25, -0.1, 0.6), False, 1),
         control=control(1, 10),
     )
-    words = ["compactions", "retained (", "not harmful:", "A/A", "fresh pairs", "fresh summaries", "too large", "same"]
+    words = ["compactions", "retained (", "mean harmful:", "A/A", "fresh pairs", "fresh summaries", "too large", "same"]
     words += ["copies", "left out"]
     sentences = everything.sentences()
     assert [word in sentence for word, sentence in zip(words, sentences, strict=True)] == [True] * len(words)

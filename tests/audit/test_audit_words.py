@@ -9,11 +9,14 @@ from audit_planting import Compact, PlantedCall, Said, Script, claude_code, code
 from sentences import numbers_in
 
 from recompact.audit.auditing import audit_transcripts
+from recompact.audit.drafting import Draft
 from recompact.audit.scoring import Assessment, RankedCompaction, assess
+from recompact.engine.config import AdaptConfig
 from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.presentation.audit import words
 from recompact.presentation.audit.page import render
 from recompact.presentation.audit.plain import plain
+from recompact.values.template import default_template
 
 PLAN = PlantedCall("plan", {"todos": []}, "ok")
 EDIT = PlantedCall("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")
@@ -132,3 +135,13 @@ def test_a_cut_claims_no_number_of_characters(tmp_path: Path) -> None:
     script: Script = [Said(long), shell(f"echo {long}", long), Compact(long, 0), shell("ls", "x")]
     result = assessed(script, tmp_path)
     assert "more characters" not in render(result) + str(plain(result))
+
+
+def test_the_last_step_exports_what_the_step_before_it_writes(tmp_path: Path) -> None:
+    assessment = assessed([Said("Go."), *shells(3), Compact("Summary.", 0), *shells(6)], tmp_path)
+    draft = Draft(default_template(), 0, (), None)
+    commands = [command for _, command in words.next_steps(assessment, draft, ["claude-code"])]
+    assert commands[-2:] == [
+        "recompact adapt mine.toml",
+        f"recompact export runs/mine-{AdaptConfig().method} --to claude-code",
+    ]

@@ -233,6 +233,9 @@ def agree_to_probe(material: Material, points: int, forecast: Forecast, *, yes: 
         raise InputError("nothing was sent")
 
 
+_SKIPPED = {"foreign": "of no known transcript format"}
+
+
 def _report(probing: Probing, material: Material, as_json: bool) -> None:
     if as_json:
         print_json({**probing.to_json(), "skipped": dict(material.skipped)})
@@ -242,5 +245,7 @@ def _report(probing: Probing, material: Material, as_json: bool) -> None:
     else:
         print_tables([probe_table(probing)])
     if material.skipped:
-        reasons = "; ".join(f"{reason} ({times})" for reason, times in material.skipped.most_common(3))
+        reasons = "; ".join(
+            f"{_SKIPPED.get(reason, reason)} ({times})" for reason, times in material.skipped.most_common(3)
+        )
         say(f"Not read: {quantity(sum(material.skipped.values()), 'file')}: {reasons}", err=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _RULE = re.compile(
-    r"(?i)\b(?:never|always|must(?: not|n't)?|do(?: not|n't)|may not|only (?:ever|if|when|after)|without (?:asking|my)"
+    r"(?i)\b(?:never|always|must(?: not|n't)?|do(?: not|n't)(?! (?:know|think|understand|remember)\b)"
+    r"|may not|only (?:ever|if|when|after)|without (?:asking|my)"
     r"|under no circumstances|make sure|from now on|at all times)\b"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -20,6 +21,8 @@ def rules_in(text: str) -> tuple[str, ...]:
 
     >>> rules_in("Pay the bills. Never approve requests over 50 without asking.\\nThanks!")
     ('Never approve requests over 50 without asking.',)
+    >>> rules_in("I don't know what we can do about it. Don't touch the lock file.")
+    ("Don't touch the lock file.",)
     """
     sentences = (sentence.strip() for sentence in _SENTENCE.split(text))
     return tuple(dict.fromkeys(s for s in sentences if len(s) <= _LONGEST and _RULE.search(s)))

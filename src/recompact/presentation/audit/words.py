@@ -18,6 +18,7 @@ from recompact.audit.scoring import (
     SessionMean,
     proportion,
 )
+from recompact.engine.config import AdaptConfig
 from recompact.presentation.audit.bills import bill
 from recompact.values.masking import safe_line
 from recompact.values.session import SkippedFile
@@ -62,7 +63,7 @@ def next_steps(assessment: Assessment, draft: Draft, exports: Collection[str]) -
     yield "Record the tasks with", "recompact collect mine.toml"
     yield "Test every compaction with", "recompact verify mine.toml"
     yield "Revise the prompt against those that hurt with", "recompact adapt mine.toml"
-    yield "Use what helped with", f"recompact export runs/mine-pair --to {target}"
+    yield "Use what helped with", f"recompact export runs/mine-{AdaptConfig().method} --to {target}"
 
 
 def amount(value: float) -> str:
