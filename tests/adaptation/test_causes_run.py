@@ -13,7 +13,7 @@ from sentences import numbers_in
 from verify_support import Forbidden, books, study_of
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.causes import SOFTENED, UNTESTED, _unsearched, causes
+from recompact.adaptation.causes import SOFTENED, UNTESTED, _say_unsearched, causes
 from recompact.attribution.bisection.cause import Cause, write_cause
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import trajectories
@@ -98,5 +98,5 @@ def test_searches_that_could_not_tell_are_counted(tmp_path: Path) -> None:
         ids = [BoundaryId(f"collect/{n}", 1) for n in range(4)]
         write_cause(store, Cause(ids[0], "out of draws", "steps", 20, (), 5, 100))
         write_cause(store, Cause(ids[1], "not seen again", "steps", 9, (), 5, 100))
-        assert numbers_in(_unsearched(store, ids)) == ["2", "1"]  # got no search, ran out
-        assert _unsearched(store, ids[1:2]) == ""
+        assert numbers_in(_say_unsearched(store, ids)) == ["2", "1"]  # got no search, ran out
+        assert _say_unsearched(store, ids[1:2]) == ""

@@ -118,7 +118,7 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     counts = EvidenceCounts("compaction", len(evidence), len(known), outcome=_OUTCOMES[settings.evidence])
     statement = _statement(len(known), len(evidence), added, refused)
     if not kinds:
-        unsearched = _unsearched(store, [each.id for each in evidence]) if settings.evidence == "tested" else ""
+        unsearched = _say_unsearched(store, [each.id for each in evidence]) if settings.evidence == "tested" else ""
         return Proposal((), counts, f"{statement}{unsearched} Not enough for a clause: the original stays.")
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
@@ -161,7 +161,7 @@ def _statement(known: int, evidence: int, added: int, refused: Iterable[Kind]) -
     return text
 
 
-def _unsearched(store: Store, boundaries: Sequence[BoundaryId]) -> str:
+def _say_unsearched(store: Store, boundaries: Sequence[BoundaryId]) -> str:
     """At how many compactions the searches could not tell: there the lack of a cause means nothing."""
     causes = read_causes(store)
     endings = Counter(causes[id].ending if id in causes else "not searched" for id in boundaries)

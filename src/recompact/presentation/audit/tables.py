@@ -30,8 +30,7 @@ def measure_table(assessment: Assessment) -> Table:
         for each in assessment.contrasts
     )
     notes = (
-        "Means of sessions, with 95 % intervals over sessions. Only an excess whose interval lies above zero (*) counts"
-        " as harm.",
+        "Means of sessions, with 95 % intervals over sessions. * the interval of the excess lies above zero.",
         "Higher in: sessions where the measure is higher after compactions, of those where it differs at all.",
     )
     return Table("After compactions and at placebo points", heads, rows, notes)

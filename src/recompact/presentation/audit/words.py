@@ -178,12 +178,12 @@ def savings(compaction: AuditedCompaction) -> str | None:
 
 
 def verdict(contrast: Contrast) -> str:
-    """Why a measure is shown as harm, or is not."""
+    """Whether a measure is higher after compactions."""
     if contrast.separates:
         return "excess"
     if contrast.difference.low is None:
         return "too few sessions"
-    return "does not separate"
+    return "no clear difference"
 
 
 def size(compaction: AuditedCompaction) -> str:
