@@ -32,7 +32,7 @@ def gate(home: Path, *arguments: object) -> tuple[int, dict[str, object]]:
 
 
 def calls(home: Path) -> int:
-    with Store.read(home / "runs" / "ci-evaluate.db") as store:
+    with Store.read(home / "runs" / "ci-gate.db") as store:
         return sum(usage.calls for usage in store.spent().values())
 
 
@@ -49,6 +49,7 @@ def test_tasks_give_an_exit_code_and_files(home: Path) -> None:
     again = gate(home, "none", "masking", "--tasks", "ci.toml", "--margin", 5, "--pairs", 8, *files)
     assert again == (code, told)
     assert calls(home) == before
+    assert not (home / "runs" / "ci-evaluate.db").exists()  # its half-played arms would shrink every comparison there
 
 
 def test_a_second_change_meets_the_same_runs_of_base(home: Path) -> None:
@@ -63,7 +64,7 @@ def test_two_configs_are_two_runs(home: Path) -> None:
     (home / "other.toml").write_text(CONFIG.replace("2048", "4096"))
     code, told = gate(home, "ci.toml", "other.toml", "--tasks", "ci.toml", "--pairs", 2)
     assert (code, told["base"], told["new"]) == (3, "ci", "other")
-    assert (home / "runs" / "other-evaluate.db").is_file()
+    assert (home / "runs" / "other-gate.db").is_file()
     (home / "third.toml").write_text(CONFIG.replace("[suite]", '[suite]\ntasks = ["pocket-test-003"]\nsplit = "test"'))
     assert recompact("gate", "ci.toml", "third.toml", "--tasks", "ci.toml", cwd=home).returncode == 2
 
@@ -89,12 +90,12 @@ def test_stored_compactions(home: Path) -> None:
         ("default", "mine", "--tasks", "ci.toml", "--replay", "ci"),
         ("default", "nowhere", "--tasks", "ci.toml"),
         ("default", "mine", "--tasks", "nowhere.toml"),
-        ("default", "mine", "--replay", "ci-evaluate"),
+        ("default", "mine", "--replay", "ci-gate"),
         ("default", "ci.toml", "--replay", "ci"),
         ("default", "mine", "--tasks", "ci.toml", "--margin", "0"),
         ("default", "mine", "--tasks", "ci.toml", "--margin", "nan"),
         ("default", "mine", "--tasks", "ci.toml", "--config", "ci.toml"),
-        ("default", "mine", "--probes", "ci-evaluate"),
+        ("default", "mine", "--probes", "ci-gate"),
         ("", "mine", "--tasks", "ci.toml"),
         ("default", "mine", "--tasks", "ci.toml", "--split", "nowhere"),
         ("default", "mine", "--tasks", "ci.toml", "--markdown", "ci.toml"),

@@ -67,7 +67,7 @@ Opened = AbstractAsyncContextManager[PairSource]
 )
 @click.option("--split", default="test", show_default=True, help="With --tasks: the split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="With --tasks: only the first N tasks.")
-@run_option("with --tasks, the config's file name and -evaluate")
+@run_option("with --tasks, the config's file name and -gate")
 @directory_option
 @click.option("--markdown", type=click.Path(path_type=Path), help="Also write a summary for a pull request here.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML here.")
@@ -117,7 +117,7 @@ def command(
             check_file(path, "a gate's result", _begins_with(mark), option)  # before the work
     if config is not None:
         asked = with_split(load_config(config), split, limit)
-        run_file = run_path(run or f"{config.stem}-evaluate", config.parent / asked.run.directory)
+        run_file = run_path(run or f"{config.stem}-gate", config.parent / asked.run.directory)
         opened = _open_tasks(_side(base, asked), _side(new, asked), asked, run_file, quiet=as_json)
     elif replayed is not None:
         run_file, file = locate_run(replayed, run, directory)
@@ -179,7 +179,7 @@ async def _open_tasks(
         studies: dict[Path | None, Study] = {}
         for config, _ in (base, new):
             if config.file not in studies:
-                beside = run_file if config is asked else run_path(f"{_stem(config)}-evaluate", run_file.parent)
+                beside = run_file if config is asked else run_path(f"{_stem(config)}-gate", run_file.parent)
                 store = stack.enter_context(open_run(beside))
                 study = await stack.enter_async_context(open_evaluation(config, store))
                 watched = study if studies else stack.enter_context(watch(study, "gate", quiet=quiet))  # one bar
