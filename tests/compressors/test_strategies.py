@@ -181,3 +181,23 @@ def test_compositions_are_checked_before_anything_runs() -> None:
     with pytest.raises(OptionError):
         load_compressor("masking+prompted", {"masking": {"turns": 0}}, Path())
     assert load_compressor("masking+prompted", {}, Path()).uses_template
+
+
+@pytest.mark.parametrize(("keep", "cleared"), [(0, 3), (1, 3), (2, 2), (3, 1), (4, 0), (9, 0)])
+def test_the_newest_results_and_those_of_the_last_turn_are_not_cleared(keep: int, cleared: int) -> None:
+    context = history(900, 900, 900, 900)
+    post = compress("clear_tool_results", context, 100, {"keep": keep})
+    changed = [n for n, (old, new) in enumerate(zip(context.turns, post.turns, strict=True)) if old != new]
+    assert changed == list(range(cleared))
+
+
+def test_results_of_tools_that_are_left_out_stay_and_a_small_gain_is_none() -> None:
+    turns = tuple(turn(n, 900, tool="search" if n % 2 else "read_file") for n in range(6))
+    context = Context(PREFIX, None, turns)
+    post = compress("clear_tool_results", context, 100, {"keep": 0, "exclude_tools": ["search"]})
+    changed = [n for n, (old, new) in enumerate(zip(context.turns, post.turns, strict=True)) if old != new]
+    assert changed == [0, 2, 4]
+    gained = context.size - post.size
+    for least, same in ((gained, False), (gained + 1, True)):
+        options = {"keep": 0, "exclude_tools": ["search"], "clear_at_least": least}
+        assert (compress("clear_tool_results", context, 100, options) == context) is same

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 from hypothesis import given, strategies as st
 
 from recompact.values.chat import assistant
 from recompact.values.context import Turn
-from recompact.values.recall import recall
+from recompact.values.recall import NOTHING, recall, search
 
 
 def count(text: str) -> int:
@@ -27,3 +30,45 @@ def test_the_best_fit_comes_first() -> None:
     turns = [turn("the weather is fine"), turn("the code of room 7 is 1234"), turn("room 7 is on the left")]
     shown = recall("code of room 7", turns, 1_000, count)
     assert shown.index("1234") < shown.index("on the left")
+
+
+def bm25(query: list[str], texts: list[list[str]]) -> list[float]:
+    """The scores of Okapi BM25 as its paper gives them, with the weight that is never negative."""
+    mean = sum(map(len, texts)) / len(texts)
+    scores = []
+    for words in texts:
+        score = 0.0
+        for word in set(query):
+            having = sum(word in each for each in texts)
+            weight = math.log((len(texts) + 1) / (having + 0.5))
+            times = words.count(word)
+            score += weight * 2.2 * times / (times + 1.2 * (0.25 + 0.75 * len(words) / mean))
+        scores.append(score)
+    return scores
+
+
+WORDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=9)
+
+
+@given(WORDS, st.lists(WORDS, min_size=1, max_size=6))
+def test_texts_come_by_their_score_and_of_equal_ones_the_latest_first(query: list[str], texts: list[list[str]]) -> None:
+    scores = bm25(query, texts)
+    order = search(" ".join(query).upper(), [" ".join(words) for words in texts])
+    assert sorted(order) == [n for n, score in enumerate(scores) if score > 0]
+    for before, after in pairwise(order):
+        assert scores[before] > scores[after] - 1e-12
+        if texts[before] == texts[after]:
+            assert before > after
+
+
+def test_what_has_no_word_of_the_query_is_not_recalled() -> None:
+    assert recall("zebra", [turn("the weather is fine")], 100, count) == NOTHING
+    assert search("zebra", []) == search("zebra", ["", ""]) == []
+
+
+def test_a_turn_that_hardly_fits_is_left_out_and_the_first_is_cut() -> None:
+    long, short = turn("code " + "x " * 400), turn("the code is 7")
+    assert "code is 7" in recall("the code is", [short, long], 60, count)
+    alone = recall("code", [long], 60, count)
+    assert "tokens" in alone  # the mark of a cut
+    assert count(alone) <= 60
