@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,13 +10,18 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recompact.agents import launcher
+from recompact.environments import host_client
 from recompact.environments.host_usage import excess
+from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.process_tree import held_open
+from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits
+from recompact.values.trajectory import Action
 
 MIB = 1024**2
 MEMORY = "import os; f = os.memfd_create('x'); os.write(f, bytes(40 << 20)); print(1, flush=True); input()"
@@ -36,6 +42,81 @@ def test_files_without_a_name_count(kind: str, code: str, tmp_path: Path) -> Non
     assert (memory >= 40 * MIB, disk >= 40 * MIB) == (kind == "memory", kind == "disk")
     assert f"[suite.limits] {kind}" in reason
     assert excess([process.pid], limits) == ""
+
+
+MAPPED_MEMORY = """import mmap, os; f = os.memfd_create('x'); os.truncate(f, 40 << 20); m = mmap.mmap(f, 40 << 20)
+m[:] = bytes(40 << 20); m.madvise(mmap.MADV_DONTNEED); os.closerange(3, 20); print(1, flush=True); input()"""
+SHARED_MEMORY = """import mmap; m = mmap.mmap(-1, 40 << 20); m[:] = bytes(40 << 20); m.madvise(mmap.MADV_DONTNEED)
+print(1, flush=True); input()"""
+MAPPED_DISK = """import mmap, os, tempfile; f = tempfile.TemporaryFile(dir={place!r}); f.write(bytes(40 << 20))
+f.flush(); n = f.fileno(); os.fsync(n); m = mmap.mmap(n, 40 << 20); os.closerange(3, 20)
+print(1, flush=True); input()"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may ask for mapped files")
+@pytest.mark.parametrize(
+    ("kind", "code"), [("memory", MAPPED_MEMORY), ("memory", SHARED_MEMORY), ("disk", MAPPED_DISK)]
+)
+def test_files_that_are_mapped_and_closed_count(kind: str, code: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", code.format(place=str(tmp_path)) if kind == "disk" else code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        memory, disk = held_open([process.pid, process.pid])
+        process.communicate(b"\n")
+    assert (memory >= 40 * MIB, disk >= 40 * MIB) == (kind == "memory", kind == "disk")
+
+
+def test_memory_that_nobody_may_look_at_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a program that has made itself undumpable, for an ordinary user."""
+    real = open
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
+        if str(path).endswith("smaps_rollup"):
+            raise PermissionError(path)
+        return real(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", refuse)
+        reason = excess([os.getpid()], replace(HostLimits(), memory=MIB))
+    assert "[suite.limits] memory" in reason
+
+
+SUITE = textwrap.dedent("""
+    import subprocess, sys
+    from recompact.environments.functions import function_suite
+
+    WRITING = '''import tempfile, time
+    time.sleep(1)
+    with tempfile.TemporaryFile() as f:
+        f.write(bytes(40 << 20)); f.flush(); time.sleep(60)'''
+
+    def begin() -> str:
+        "Leave a process behind that writes later."
+        subprocess.Popen([sys.executable, "-c", WRITING], start_new_session=True)
+        return "begun"
+
+    suite = function_suite("lazy", [begin], {"1": ("Do it.", "x")})
+""")
+
+
+async def test_a_host_is_watched_while_nobody_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_client, "_IDLE_LOOK", 0.2)
+    (tmp_path / "lazy.py").write_text(SUITE)
+    limits = replace(HostLimits(), disk=20 * MIB)
+    suite = HostedSuite("lazy.py:suite", {}, tmp_path, timeout=60, sandbox="off", limits=limits)
+    episode = suite.episode(Task("1", "Do it."))
+    assert isinstance(episode, HostedEpisode)
+    try:
+        await episode.start()
+        await episode.step(Action("begin"))
+        async with asyncio.timeout(60):
+            while not episode._client._excess:
+                await asyncio.sleep(0.1)
+        with pytest.raises(EnvironmentFailed, match=r"\[suite.limits\] disk.*its host was killed"):
+            await episode.step(Action("begin"))
+    finally:
+        await episode.close()
 
 
 KEYS = textwrap.dedent("""

@@ -79,7 +79,8 @@ class HostLog:
 
 
 _CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
-_LOOK = 0.25  # seconds between two looks at what a host uses
+_LOOK = 0.25  # seconds between two looks at what a host uses that is at work
+_IDLE_LOOK = 2.0  # seconds between two looks at any other, whose daemons may go on
 _ASKS = 200  # times that an environment may ask for a model within one verb
 
 
@@ -98,6 +99,8 @@ class HostClient:
         self._waiting = False  # for an answer: a call was made and is not over, or was given up
         self._number = 0  # of the call
         self.lost = False  # it crashed or was killed
+        self._excess = ""  # why it was killed while nobody waited for it
+        self._watching: asyncio.Task[None] | None = None
         self._log: HostLog | None = None
         self.usage: dict[str, Usage] = {}
 
@@ -148,6 +151,7 @@ class HostClient:
                 raise
             text = f"{self._what}: its host could not be started with {self._settings.python}: {error}"
             raise EnvironmentFailed(text) from error
+        self._watching = asyncio.create_task(self._watch(process))
         ready = await self._receive(process, "start of the host")
         process.note_ready()
         if "error" in ready:
@@ -168,7 +172,7 @@ class HostClient:
         except TimeoutError:
             raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
         except OSError:
-            raise await self._end_crashed(f"was gone before {verb}") from None
+            raise await self._end_crashed(f"was gone before {verb}", verb) from None
 
     async def _receive(self, process: HostProcess, verb: str) -> dict[str, Any]:
         try:
@@ -183,7 +187,7 @@ class HostClient:
         except OSError:
             message = None
         if message is None:
-            raise await self._end_crashed(f"died during {verb}")
+            raise await self._end_crashed(f"died during {verb}", verb)
         return message
 
     async def _next_message(self, process: HostProcess) -> dict[str, Any] | None:
@@ -193,9 +197,21 @@ class HostClient:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
                     return await process.channel.receive(limits.message)
-            reason = excess(process.pids(), limits)
-            if reason := reason or await asyncio.to_thread(disk_excess, process.private, limits):
+            if reason := await self._excess_of(process):
                 raise _ExcessError(reason)
+
+    async def _watch(self, process: HostProcess) -> None:
+        """Kill a host that uses too much while nobody waits for it: between two verbs, or while a model is asked. The
+        verb that finds it gone tells why."""
+        while not self._excess:
+            await asyncio.sleep(_IDLE_LOOK)
+            if reason := await self._excess_of(process):
+                self._excess = reason
+                await asyncio.to_thread(process.kill)
+
+    async def _excess_of(self, process: HostProcess) -> str:
+        limits = self._settings.limits
+        return excess(process.pids(), limits) or await asyncio.to_thread(disk_excess, process.private, limits)
 
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -220,7 +236,9 @@ class HostClient:
         self.lost = True
         return EnvironmentFailed(f"{self._what}: {why} and its host was killed")
 
-    async def _end_crashed(self, how: str) -> EnvironmentFailed:
+    async def _end_crashed(self, how: str, verb: str) -> EnvironmentFailed:
+        if self._excess:
+            return await self._end_host(f"{verb}: {self._excess}")
         code = await self._process.exit_code() if self._process is not None else None
         await self.leave()
         self.lost = True
@@ -230,7 +248,9 @@ class HostClient:
 
     async def leave(self) -> None:
         """Kill the process as it is; the next call starts another one."""
-        process, self._process, self._waiting, self.lost = self._process, None, False, False
+        process, self._process, self._waiting, self.lost, self._excess = self._process, None, False, False, ""
+        if self._watching is not None:
+            self._watching.cancel()
         if process is not None:
             try:
                 await process.end()

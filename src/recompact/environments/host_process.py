@@ -97,6 +97,10 @@ class HostProcess:
         """The host and every process below it."""
         return descendants(self._process.pid)
 
+    def kill(self) -> None:
+        """End its processes at once; `end` has still to be called."""
+        kill_all(stop_tree(self._process.pid))
+
     async def exit_code(self) -> int | None:
         """How it ended by itself; negative where a signal ended it."""
         with contextlib.suppress(subprocess.TimeoutExpired):

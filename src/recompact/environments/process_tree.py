@@ -47,27 +47,52 @@ def resident(pid: int) -> int:
 
 
 def proportional(pid: int) -> int:
-    """Bytes of memory of one process, where a page that n processes share counts 1/n; 0 where this cannot be known."""
+    """Bytes of memory of one process, where a page that n processes share counts 1/n. Where this cannot be known,
+    because it lets nobody look, all of its memory counts."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup") as file:
         return next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
-    return 0
+    return resident(pid)
 
 
 def held_open(pids: Iterable[int]) -> tuple[int, int]:
-    """Bytes of memory and of disk in files without a name that these processes have open: what was made as memory
-    only, and what was removed. Neither is found anywhere else."""
+    """Bytes of memory and of disk in files without a name that these processes have open or mapped: what was made as
+    memory only, and what was removed. Neither is found anywhere else."""
     memory: dict[tuple[int, int], int] = {}
     disk: dict[tuple[int, int], int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError):  # it has just ended
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    target = os.readlink(f"/proc/{pid}/fd/{name}")
-                    if target.endswith(" (deleted)"):
-                        status = os.stat(f"/proc/{pid}/fd/{name}")
-                        kind = memory if target.startswith(("/memfd:", "/dev/shm/")) else disk
-                        kind[status.st_dev, status.st_ino] = status.st_blocks * 512
+        for path, target in (*_open_files(pid), *_mapped_files(pid)):
+            with contextlib.suppress(OSError):  # it has just been closed, or only root may ask
+                status = os.stat(path)
+                kind = memory if target.startswith(_MEMORY) else disk
+                kind[status.st_dev, status.st_ino] = status.st_blocks * 512
     return sum(memory.values()), sum(disk.values())
+
+
+_REMOVED = " (deleted)"
+_MEMORY = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")  # the third is memory that is mapped to be shared
+
+
+def _open_files(pid: int) -> list[tuple[str, str]]:
+    """Files without a name that a process has open: the way to each, and what it was called."""
+    files: list[tuple[str, str]] = []
+    with contextlib.suppress(OSError):  # it has just ended
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                target = os.readlink(path := f"/proc/{pid}/fd/{name}")
+                if target.endswith(_REMOVED):
+                    files.append((path, target))
+    return files
+
+
+def _mapped_files(pid: int) -> list[tuple[str, str]]:
+    """The same of files that it has mapped, and may have closed."""
+    files: dict[str, tuple[str, str]] = {}
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="replace") as file:
+        for line in file:
+            if line.endswith(f"{_REMOVED}\n"):
+                span, _, _, device, inode, target = line.split(maxsplit=5)
+                files[f"{device} {inode}"] = (f"/proc/{pid}/map_files/{span}", target.rstrip())
+    return list(files.values())
 
 
 def stop_tree(pid: int) -> list[int]:
