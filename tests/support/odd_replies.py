@@ -169,16 +169,25 @@ some_odd_chat = odd_suite(some_kinds("chat"))
 some_odd_responses = odd_suite(some_kinds("responses"))
 
 
+two_tasks = odd_suite(["good", "good too"])
+
+
+def finishing_reply(api: str) -> Any:
+    """A reply that ends a task with the right answer."""
+    call = {"name": "finish", "arguments": json.dumps({"answer": "4"})}
+    if api == "chat":
+        return with_value(CHAT, ("choices", 0, "message", "tool_calls", 0, "function"), call)
+    if api == "responses":
+        return with_value(RESPONSES, ("output", 1), {**RESPONSES["output"][1], **call})
+    used = {**MESSAGES["content"][1], "name": "finish", "input": {"answer": "4"}}
+    return with_value(MESSAGES, ("content", 1), used)
+
+
 @contextmanager
 def odd_server(api: str) -> Iterator[str]:
     """A server that gives the first reply to a task in the kind that it names, and then ends the task."""
     replies = kinds(api)
-    text = json.dumps({"answer": "4"})
-    finish = with_value(
-        CHAT, ("choices", 0, "message", "tool_calls", 0, "function"), {"name": "finish", "arguments": text}
-    )
-    if api == "responses":
-        finish = with_value(RESPONSES, ("output", 1), {**RESPONSES["output"][1], "name": "finish", "arguments": text})
+    finish = finishing_reply(api)
 
     async def answer(http: web.Request) -> web.Response:
         data = json.loads(await http.text())

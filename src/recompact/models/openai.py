@@ -19,7 +19,7 @@ from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after, shorten
 from recompact.models.openai_wire import chat_body, count_of, read_chat, read_responses, responses_body
-from recompact.models.responses import ForeignRedirect, TooLarge, guard
+from recompact.models.responses import RefusedRedirect, UnusableAnswer, guard
 from recompact.models.secrets import reply_scrubber, scrubber, secrets_in
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
@@ -140,24 +140,27 @@ class OpenAIModel:
             text = f"{at} did not answer within {endpoint.timeout:g} seconds: raise timeout, or ask for less at a time."
             return self._failure(failures.TimedOut, text)
         except library.APIConnectionError as error:
-            if isinstance(error.__cause__, TooLarge | ForeignRedirect):
+            if isinstance(error.__cause__, UnusableAnswer | RefusedRedirect):
                 return self._refuse(error.__cause__)
+            if type(error.__cause__).__name__ == "TooManyRedirects":
+                return self._refuse(RefusedRedirect("sends requests round in circles"))
             cut = type(error.__cause__).__name__ not in ("ConnectError", "UnsupportedProtocol")
             what = "the connection was cut by" if cut else "no connection to"
             text = f"{what} {at} ({error.__cause__ or error}): is the server running, and base_url right?"
             failure = self._failure(failures.Unreachable, text)
             failure.paid = cut
             return failure
-        except (TooLarge, ForeignRedirect) as error:
+        except (UnusableAnswer, RefusedRedirect) as error:
             return self._refuse(error)
         except (getattr(library, self._error), TypeError, ValueError) as error:
             return self._failure(failures.BadRequest, f"the request to {at} could not be made: {error}")
 
-    def _refuse(self, error: TooLarge | ForeignRedirect) -> ModelFailure:
+    def _refuse(self, error: UnusableAnswer | RefusedRedirect) -> ModelFailure:
         """What becomes of an answer that was not taken."""
         at = f"{self.endpoint.id} at {self.endpoint.host}"
-        if isinstance(error, TooLarge):
-            return self._failure(failures.MalformedReply, f"the answer of {at} is too long: {error}.")
+        if isinstance(error, UnusableAnswer):
+            text = f"the answer of {at} cannot be read: {error}; if that goes on, check base_url."
+            return self._failure(failures.MalformedReply, text)
         return self._failure(failures.BadRequest, f"{at} {error}: is base_url right?")
 
     async def _refusal(self, error: APIStatusError) -> ModelFailure:

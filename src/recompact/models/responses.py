@@ -14,20 +14,23 @@ MOST_BYTES = 32 * 1024 * 1024
 _PART = 1 << 20
 
 
-class TooLarge(Exception):
-    """An answer that goes on beyond its limit."""
+class UnusableAnswer(Exception):
+    """An answer that goes on beyond its limit, or is not packed as it says."""
 
 
-class ForeignRedirect(Exception):
-    """A server that sends the request, and with it the prompt, to another one."""
+class RefusedRedirect(Exception):
+    """A server that sends the request, and with it the prompt, to another one, nowhere, or round in circles."""
 
 
 async def guard(response: httpx2.Response) -> None:
     """To be called with every response before its body is read or a redirect is followed."""
     if response.is_redirect and "location" in response.headers:
-        target = response.url.join(response.headers["location"])
+        try:
+            target = response.url.join(response.headers["location"])
+        except (httpx2.InvalidURL, ValueError):
+            raise RefusedRedirect("sends requests on to something that is no address") from None
         if _origin(target) != _origin(response.url):
-            raise ForeignRedirect(
+            raise RefusedRedirect(
                 f"sends requests on to {target.host}:{target.port or target.scheme}, which is refused"
             )
     response.stream = _Bounded(response.stream, response.headers.pop("content-encoding", ""))
@@ -48,7 +51,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for part in self._unpack():
             total += len(part)
             if total > MOST_BYTES:
-                raise TooLarge(f"it has more than {MOST_BYTES:,} bytes")
+                raise UnusableAnswer(f"it has more than {MOST_BYTES:,} bytes")
             yield part
 
     async def _unpack(self) -> AsyncIterator[bytes]:
@@ -57,14 +60,14 @@ class _Bounded(httpx2.AsyncByteStream):
                 yield part
             return
         if self._coding not in ("gzip", "x-gzip", "deflate"):
-            raise TooLarge(f"it is packed as {self._coding[:40]!r}, so that its size is not known")
+            raise UnusableAnswer(f"it is packed as {self._coding[:40]!r}, so that its size is not known")
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
         async for part in self._stream:
             while part and not unpacker.eof:
                 try:
                     yield unpacker.decompress(part, _PART)
                 except zlib.error as error:
-                    raise httpx2.DecodingError(str(error)) from None
+                    raise UnusableAnswer(f"it is not packed as {self._coding}, as it says ({error})") from None
                 part = unpacker.unconsumed_tail
 
     async def aclose(self) -> None:
