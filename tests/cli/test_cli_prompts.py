@@ -52,9 +52,9 @@ def test_show_is_of_the_shipped_template_unless_told(run: Run) -> None:
 def test_without_a_command_the_built_in_ones_are_listed(run: Run) -> None:
     code, out, _ = run()
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[:-1]] == ["default", "checkpoint", "structured"]
+    assert [line.split()[0] for line in out.splitlines()[:-1]] == ["default", "checkpoint", "structured", "observation"]
     rows = json.loads(run("--json")[1])["templates"]
-    assert [len(row["headings"]) for row in rows] == [9, 9, 13]
+    assert [len(row["headings"]) for row in rows] == [9, 9, 13, 3]
     for row in rows:
         assert row["hash"] in run("show", row["template"])[1]
         assert run("lint", row["template"])[0] == 0

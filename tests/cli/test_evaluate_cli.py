@@ -171,7 +171,7 @@ def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(tmp_path: Path, evalua
     path.write_text("[suite]\nlimit = 2\n[run]\nconcurrency = 1\n[ceiling]\ntokens = 5000\n")
     for arguments, said in (
         (("--arm", "none", "--split", "tset"), "tset"),
-        (("--arm", "none", "--scope", "all"), "history or prefix"),
+        (("--arm", "none", "--scope", "all"), "history, prefix, observation"),
         (
             (
                 "--arm",

@@ -283,16 +283,17 @@ def test_a_built_in_template_is_without_a_defect_and_can_be_locked(name: str, tm
     assert not lint(template)
     assert headings(template.first) == headings(template.update)
     assert "budget" in placeholders(template.first)
-    revised = replace(template, first=template.first.replace("## Goal\n", "## Goal\nKeep every number.\n"))
+    revised = replace(template, first=template.first.replace("\n\n## ", "\nKeep every number.\n\n## ", 2))
     assert revised != template
     assert not broken_rules(template, revised)
-    for lost in ("## Goal\n", "{{ budget }}", "- **"):
+    heading = next(line for line in template.first.splitlines(keepends=True) if line.startswith("## "))
+    for lost in filter(template.update.__contains__, (heading, "{{ budget }}", "- **")):
         assert broken_rules(template, replace(template, update=template.update.replace(lost, "")))
 
 
-def test_built_in_templates_are_three_texts_with_the_sections_that_their_names_promise(tmp_path: Path) -> None:
+def test_built_in_templates_are_four_texts_with_the_sections_that_their_names_promise(tmp_path: Path) -> None:
     built_in = {name: resolve(name, tmp_path) for name in BUILT_IN}
-    assert len({template.hash for template in built_in.values()}) == 3
+    assert len({template.hash for template in built_in.values()}) == 4
     assert headings(built_in["checkpoint"].first) == headings(built_in["default"].first)
     assert len(headings(built_in["structured"].first)) == 13
 
@@ -301,7 +302,7 @@ def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
     GOOD.save(tmp_path / "checkpoint")
     assert resolve("./checkpoint", tmp_path) == GOOD
     assert resolve("checkpoint", tmp_path) != GOOD
-    with pytest.raises(TemplateError, match="default, checkpoint, structured"):
+    with pytest.raises(TemplateError, match="default, checkpoint, structured, observation"):
         resolve("chekpoint", tmp_path)
 
 

@@ -175,10 +175,13 @@ def _blocks(
         blocks.append(label_block("task", TASK, Excerpt(task)))
     if pre.summary:
         blocks.append(label_block("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
-    segment = join_excerpts("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
+    in_place = scope == "observation"  # what is long stands in the last turn, and what replaced it does too
+    consumed = pre.turns[-1:] if in_place else pre.before_last().turns
+    written = _results(post.last) if in_place else post.summary.text if post.summary else ""
+    segment = join_excerpts("\n", [shown_turn(turn, in_segment) for turn in consumed])
     blocks.append(label_block("segment", SEGMENT, segment))
-    blocks.append(label_block("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
-    if pre.last:
+    blocks.append(label_block("summary", SUMMARY, Excerpt(written)))
+    if pre.last and not in_place:
         blocks.append(label_block("last-turn", LAST, shown_turn(pre.last, in_segment)))
     blocks.append(Block("effect", Excerpt(_effect(view)), {}))
     if view.needed:
@@ -193,6 +196,10 @@ def _blocks(
         number = len(view.continuations) + 1
         blocks.append(label_block("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
     return blocks
+
+
+def _results(turn: Turn | None) -> str:
+    return "\n".join(result.content for result in turn.results) if turn else ""
 
 
 def _effect(view: BoundaryView) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast, get_args
 
 import click
 
@@ -37,7 +37,7 @@ from recompact.cli.running import (
     skip_option,
     this_command,
 )
-from recompact.compressors.protocol import SCOPES, Scope
+from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import skip_tasks
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
@@ -107,7 +107,9 @@ class Layout:
     help="With --strategies: H and B of each one's compactions too, by [verify], in a run of its own for each.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
-@click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
+@click.option(
+    "--scope", "scopes", help="history, prefix, observation, or several, as in history,prefix (default: the config's)."
+)
 @click.option(
     "--budget",
     "budgets",
@@ -225,15 +227,13 @@ def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_ru
     return [f"{plan.name}={plan.template if plan.template.is_dir() else loaded.compressor.template}" for plan in plans]
 
 
-def parse_scopes(text: str | None) -> list[Scope]:
+def parse_scopes(text: str | None, every: Sequence[Scope] = get_args(Scope)) -> list[Scope]:
     """The scopes that a person named, separated by commas."""
     scopes: list[Scope] = []
     for word in filter(None, (text or "").split(",")):
-        if word not in SCOPES:
-            raise InputError(
-                f"unknown scope {word!r}: --scope takes {' or '.join(SCOPES)}, or both separated by a comma"
-            )
-        scopes.append(word)
+        if word not in every:
+            raise InputError(f"unknown scope {word!r}: --scope takes {', '.join(every)}, several separated by commas")
+        scopes.append(cast(Scope, word))
     return scopes
 
 

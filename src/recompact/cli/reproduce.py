@@ -71,7 +71,7 @@ def command(
         raise click.UsageError("--config FILE is needed: `recompact init NAME` writes one for a benchmark")
     config = load_config(file)
     place = out or file.with_name(f"{file.stem}-reproduce")
-    chosen_scopes: tuple[Scope, ...] = tuple(parse_scopes(scopes)) or SCOPES
+    chosen_scopes: tuple[Scope, ...] = tuple(parse_scopes(scopes, SCOPES)) or SCOPES
     released = _released_templates(templates)
     setting = Setting(config, place, chosen_scopes, runs, train, test, tuple(map(load_config, others)), released)
     tables = chosen_tables(table, setting)

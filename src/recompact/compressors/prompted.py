@@ -17,12 +17,14 @@ from recompact.compressors.protocol import (
 )
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.values.chat import Message, Request, ToolSpec, Usage, assistant, system, user
-from recompact.values.context import Context, Summary
+from recompact.values.context import Context, Summary, Turn
 from recompact.values.template import fill, placeholders
 from recompact.values.tokens import TokenCounter
 
 CUT = "[The summary was over its limit and ends here.]"
 ABOVE = "(the messages above)"
+SHORTENED = "[Shortened from {:,} tokens.]"
+_NOTHING = Context(())
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,45 @@ class Prompted(CompressorInputs):
     Scope `history`: the model sees the previous summary, the turns, and the task as a block of its own; where the agent
     was told no task, but somebody wrote to it, the messages that opened the conversation. Scope `prefix`: it sees the
     prefix too, either `quoted` as a block of the prompt, or `appended`, where the agent's own messages come first and
-    the prompt is the last turn, so that a server can reuse its cache.
+    the prompt is the last turn, so that a server can reuse its cache. Scope `observation`: it sees one observation with
+    its call and the task, and what it writes takes the place of that observation, before the agent has read it.
     """
 
     async def compress(self, context: Context, budget: int) -> Compaction:
+        if self.scope == "observation":
+            return await self._shorten_observations(context, budget)
         limit = room_beside_last(context, budget)
-        messages = self.messages(context.before_last(), limit)
+        text, rest = await self._write(self.messages(context.before_last(), limit), limit)
+        return replace(
+            rest, context=replace(context, summary=Summary.measured(text, self.count), turns=context.turns[-1:])
+        )
+
+    async def _shorten_observations(self, context: Context, budget: int) -> Compaction:
+        """Each observation of the last turn that is over the budget, by itself; everything else stays as it is."""
+        turn, results = context.turns[-1], list(context.turns[-1].results)
+        whole = Compaction(context)
+        for n, result in enumerate(turn.results):
+            if (size := self.count(result.content)) <= budget:
+                continue
+            alone = Context(context.prefix, None, (Turn(turn.message, (result,), size),))
+            try:
+                text, rest = await self._write(self.messages(alone, budget), budget)
+            except CompactionFailed as failure:
+                usage, notes = whole.usage + failure.usage, (*whole.notes, *failure.notes)
+                raise CompactionFailed(str(failure), usage, notes) from None
+            results[n] = replace(result, content=f"{SHORTENED.format(size)}\n{text}")
+            whole = Compaction(
+                context,
+                whole.usage + rest.usage,
+                asked_again=whole.asked_again or rest.asked_again,
+                cut=whole.cut or rest.cut,
+                notes=(*whole.notes, *rest.notes),
+            )
+        shorter = Turn.measured(turn.message, tuple(results), self.count)
+        return replace(whole, context=replace(context, turns=(*context.turns[:-1], shorter)))
+
+    async def _write(self, messages: tuple[Message, ...], limit: int) -> tuple[str, Compaction]:
+        """A text within the limit, and what came of asking for it; the context is for the caller to set."""
         usage = Usage()
         notes: tuple[str, ...] = ()
         best: str | None = None
@@ -58,13 +93,13 @@ class Prompted(CompressorInputs):
             text = reply.message.content.strip()
             if text and reply.finish != "refusal":
                 if reply.finish != "length" and self.count(text) <= limit:
-                    return self._compaction(context, text, usage, notes, asked_again, cut=False)
+                    return text, Compaction(_NOTHING, usage, asked_again, cut=False, notes=notes)
                 best = text if best is None or len(text) < len(best) else best
             complaint = _too_long(self.count(text), limit) if text else _nothing(limit)
             messages = (*messages, assistant(text), user(complaint))
         if best is None:
             raise CompactionFailed("the compressor wrote no summary when asked twice", usage, notes)
-        return self._compaction(context, cut(best, limit, self.count), usage, notes, asked_again=True, cut=True)
+        return cut(best, limit, self.count), Compaction(_NOTHING, usage, asked_again=True, cut=True, notes=notes)
 
     def messages(self, consumed: Context, limit: int) -> tuple[Message, ...]:
         """The prompt for a compaction: what the compressor model is sent."""
@@ -112,18 +147,6 @@ class Prompted(CompressorInputs):
     def _tools(self) -> tuple[ToolSpec, ...]:
         # Tools are part of what a server caches, so the appended rendering must send the same ones.
         return self.tools if self.scope == "prefix" and self.rendering == "appended" else ()
-
-    def _compaction(
-        self, context: Context, text: str, usage: Usage, notes: tuple[str, ...], asked_again: bool, *, cut: bool
-    ) -> Compaction:
-        summary = Summary.measured(text, self.count)
-        return Compaction(
-            replace(context, summary=summary, turns=context.turns[-1:]),
-            usage,
-            asked_again=asked_again,
-            cut=cut,
-            notes=notes,
-        )
 
 
 def prompted(inputs: CompressorInputs) -> Prompted:

@@ -14,9 +14,10 @@ from recompact.values.reading import key
 from recompact.values.template import Template
 from recompact.values.tokens import TokenCounter
 
-Scope = Literal["history", "prefix"]
+Scope = Literal["history", "prefix", "observation"]
 Rendering = Literal["quoted", "appended"]
 SCOPES: tuple[Scope, ...] = ("history", "prefix")
+"""The scopes of the paper, in which the history is replaced. In the third, one observation is, before it is read."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Compressor(Protocol):
 class CompressorSettings:
     """The keys of [compressor] that a compressor goes by. Configs, inputs and `Prompted` have those that stand here."""
 
-    scope: Scope = key("history", "what is compressed: turns, previous summary and task, or the fixed prefix as well")
+    scope: Scope = key(
+        "history", "what is compressed: history, with or without the prefix in view, or each long observation"
+    )
     rendering: Rendering = key("quoted", "with scope prefix: quoted as a block, or appended to the agent's messages")
 
 

@@ -279,8 +279,11 @@ def _load_suite(config: Config) -> Suite:
 
 def compressor_in(config: Config) -> CompressorKind:
     """The compressor that a config names; what is wrong with its trigger shows here as well."""
+    settings = config.compressor
     with config.blame("compressor", key="trigger"):
-        load_trigger(config.compressor.trigger, config.directory)
+        load_trigger(settings.trigger, config.directory)
+    if conflict := settings.scope_conflict(config.agent.external):
+        raise config.error(conflict, "compressor", "scope")
     with config.blame("compressor", key="kind"):
         return load_compressor(config.compressor.kind, config.compressor.options, config.directory)
 

@@ -161,11 +161,23 @@ class CompressorConfig(CompressorSettings):
     min_calls: Count = key(1, "calls of the agent from one compaction to the next, at least")
     min_gain: Share = key(0.0, "share by which a compaction must make the context smaller, or it is refused")
     model: str | None = key(None, "the model that writes summaries; default: the agent's")
-    template: str = key("default", "default, checkpoint, structured, or a template directory")
+    template: str = key("default", "default, checkpoint, structured, observation, or a template directory")
     max_output_tokens: Count = key(8192, "tokens of one summary")
     temperature: Amount | None = key(None, TEMPERATURE)
     top_p: Share | None = key(None, TOP_P)
     reasoning_effort: str | None = key(None, EFFORT)
+
+    def scope_conflict(self, external: bool) -> str:
+        """Why the scope cannot go with the rest, for an agent of our own loop or an external one; empty if it can."""
+        if self.scope != "observation":
+            return ""
+        if external:
+            return "scope observation is for agents in Recompact's own loop: what others read is theirs to shorten"
+        if self.kind not in ("prompted", "none"):
+            return f"scope observation is for the kind prompted, not {self.kind}"
+        if self.trigger != "budget":
+            return "scope observation has its own trigger, an observation over the budget: leave trigger out"
+        return ""
 
 
 @dataclass(frozen=True)

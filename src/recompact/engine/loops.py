@@ -26,7 +26,7 @@ from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
 from recompact.agents.threads import beginning_name
 from recompact.agents.wrapping import WorkInPlace
-from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, Scope
+from recompact.compressors.protocol import SCOPES, Compaction, CompactionFailed, Compressor, Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
 from recompact.engine.execution.episodes import run_episode, with_differences
@@ -77,6 +77,8 @@ def gateway(
     """
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         raise InputError(f"budget {budget!r} is not a number of tokens: give a whole number from 1 on")
+    if scope not in SCOPES:
+        raise InputError(f"scope {scope!r} is not for a gateway: use one of {', '.join(SCOPES)}")
     models = {"agent": model, "compressor": model if compressor is None else compressor}
     config = Config(
         suite=SuiteConfig(use=NAME),

@@ -25,7 +25,8 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
-from recompact.triggers.protocol import Schedule
+from recompact.triggers.observation import LongObservation
+from recompact.triggers.protocol import Schedule, Trigger
 from recompact.triggers.registry import load_trigger
 from recompact.values.chat import Decoding, Reply, Request
 from recompact.values.progress import SILENT, Notices, Progress
@@ -157,7 +158,8 @@ class Study:
     def schedule(self) -> Schedule:
         """When to compact, and what the loop offers the agent for it."""
         c = self.config.compressor
-        trigger = load_trigger(c.trigger, self.config.directory)
+        trigger: Trigger | None = LongObservation(self.count) if c.scope == "observation" else None
+        trigger = trigger or load_trigger(c.trigger, self.config.directory)
         return Schedule(trigger, c.soft, c.min_calls, c.min_gain, self.compressor_kind.recall)
 
     def compressing(self, settings: CompressorConfig) -> Study:

@@ -118,6 +118,8 @@ class Arm:
             arm = replace(arm, trigger=settings.trigger)
         if self.options is None and self.compressor is None and self.kind == settings.kind and settings.options:
             arm = replace(arm, options=settings.options)  # so that its key says what it was built with
+        if conflict := arm.settings(settings).scope_conflict(study.config.agent.external):
+            raise InputError(f"the arm {self.label}: {conflict}")
         if not self.study(study).compressor_kind.uses_template:
             return arm
         scope = arm.scope or settings.scope
@@ -209,7 +211,7 @@ def _parse_arm(
     if place is not None and ":" in place and not Path(place).is_dir():  # the user's own compressor
         return [Arm(label, place, budget, trigger=trigger) for label, budget in named]
     template = own if place is None else resolve(place, Path())
-    rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
+    rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering, "observation": "quoted"}
     origin = _origin(Path(place), template) if place is not None else {}
     return [
         Arm(

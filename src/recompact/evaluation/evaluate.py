@@ -117,7 +117,7 @@ async def _shared_starts(study: Study, plan: EvaluationPlan) -> dict[str, str]:
     finished = study.store.finished("trajectory")
     alike = {arm.key for arm in plan.arms if not arm.study(study).schedule.tools}  # by what the agent may call
     by_budget = [p for p in plan.runs if p.arm.compresses and p.arm.budget and p.arm.trigger in (None, BUDGET)]
-    by_budget = [p for p in by_budget if p.arm.key in alike]
+    by_budget = [p for p in by_budget if p.arm.key in alike and p.arm.scope != "observation"]
     waiting = [p for p in by_budget if p.unit not in finished]
     if not waiting or not can_share(study):
         return {}

@@ -63,9 +63,11 @@ class Schedule:
         """Whether to compact now. `last` is how many calls there were at the last compaction.
 
         A context with nothing but its most recent turn cannot get smaller, however large that turn is, so it is left
-        alone: otherwise one long observation would be compacted forever.
+        alone: otherwise one long observation would be compacted forever. A trigger may say that it can.
         """
-        if len(context.turns) <= 1 or (last is not None and calls - last < self.min_calls):
+        if len(context.turns) < getattr(self.trigger, "least_turns", 2) or (
+            last is not None and calls - last < self.min_calls
+        ):
             return False
         if self.trigger is None:
             return context.size > budget

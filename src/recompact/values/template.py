@@ -315,6 +315,7 @@ BUILT_IN = {
     "default": "a brief checkpoint, and what adaptation starts from unless told otherwise",
     "checkpoint": "a checkpoint for another model, with the sections of OpenClaw and pi",
     "structured": "a summary in thirteen sections, as in Hermes",
+    "observation": 'for [compressor] scope = "observation": one result of a tool, shortened',
 }
 """The templates that ship with Recompact, by name. All are in our own words; `recompact prompts import` makes
 templates of others."""

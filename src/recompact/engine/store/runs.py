@@ -188,7 +188,7 @@ def _compressor(identity: Mapping[str, Any]) -> str:
         return "none"
     words = [kind, str(settings.get("budget"))]
     if kind == "prompted":
-        words.insert(1, settings["scope"] if settings["scope"] == "history" else f"prefix, {settings['rendering']}")
+        words.insert(1, f"prefix, {settings['rendering']}" if settings["scope"] == "prefix" else settings["scope"])
     return " ".join(words)
 
 
