@@ -20,13 +20,12 @@ from recompact.adaptation.acon_evidence import (
     Contrast,
     Feedback,
     Lapse,
-    RunPair,
     contrast,
     give_feedback,
     read_list,
     run_pair,
 )
-from recompact.adaptation.excerpts import shown_turns
+from recompact.adaptation.excerpts import Excerpt, shown_turns
 from recompact.adaptation.optimizer import Optimizer
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
@@ -128,7 +127,6 @@ def test_both_runs_are_shown_with_how_they_ended() -> None:
     alone = trajectory(True, (turn("alone"),))
     compacted = trajectory(False, (turn("one"), turn("two"), turn("three")), compacted=True)
     pair = run_pair(TASK, alone, compacted, 1_000, words)
-    assert pair.task == "t1"
     assert pair.text == (
         '<task name="t1">\nDo it.\n</task>\n'
         '<without-compaction success="yes" steps="1" ending="finished">\n[assistant]\nalone\n</without-compaction>\n'
@@ -136,7 +134,7 @@ def test_both_runs_are_shown_with_how_they_ended() -> None:
         '<segment number="1">\n[assistant]\none\n</segment>\n<summary number="1">\nthe notes\n</summary>\n'
         '<segment number="2">\n[assistant]\ntwo\n\n[assistant]\nthree\n</segment>\n</with-compaction>'
     )
-    assert (pair.tokens, pair.cuts, pair.left_out) == (words(pair.text), 0, 0)
+    assert (pair.cuts, pair.left_out) == (0, 0)
 
 
 def test_each_run_may_take_half_of_what_the_task_leaves() -> None:
@@ -149,7 +147,7 @@ def test_each_run_may_take_half_of_what_the_task_leaves() -> None:
 
 # --- the optimizer's feedback
 
-PAIR = RunPair("t1", "the token was\n tok-9 in the end", 7, cuts=3, left_out=40)
+PAIR = Excerpt("the token was\n tok-9 in the end", cuts=3, left_out=40)
 
 
 def answer(**changes: Any) -> dict[str, Any]:
@@ -169,7 +167,7 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 def given(*answers: Any, redraws: int = 3) -> tuple[Feedback, Scripted]:
     model = Scripted(*(json.dumps(each) for each in answers))
-    return asyncio.run(give_feedback(Optimizer(model, redraws=redraws), PAIR)), model
+    return asyncio.run(give_feedback(Optimizer(model, redraws=redraws), "t1", PAIR)), model
 
 
 def finding(**changes: Any) -> list[dict[str, Any]]:

@@ -20,9 +20,9 @@ from recompact.adaptation.acon_evidence import (
     Contrast,
     Feedback,
     Needed,
-    RunPair,
     Spare,
 )
+from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.method import Episode
 from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
@@ -96,7 +96,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
     monkeypatch.setattr(acon, "trajectories", trajectories)
     monkeypatch.setattr(acon, "read_trajectory", lambda store, unit: unit)
     monkeypatch.setattr(
-        acon, "run_pair", lambda task, alone, with_it, budget, count: RunPair(task.id, f"{alone} {with_it} tok-9042", 3)
+        acon, "run_pair", lambda task, alone, with_it, budget, count: Excerpt(f"{alone} {with_it} tok-9042")
     )
     monkeypatch.setattr(acon, "compactions", compactions)
     monkeypatch.setattr(acon, "answers", answers)

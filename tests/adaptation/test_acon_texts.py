@@ -17,7 +17,6 @@ from recompact.adaptation.acon_evidence import (
     FEEDBACK,
     SHORTER,
     Analysis,
-    RunPair,
     Spare,
     analyse,
     compactions,
@@ -107,9 +106,8 @@ def test_the_optimizer_sees_both_runs_but_never_the_prefix(compacted: Trajectory
 @pytest.mark.parametrize("budget", [1_500, 4_000, 9_000])
 def test_a_pair_is_cut_to_its_budget_and_says_so(compacted: Trajectory, budget: int) -> None:
     pair = run_pair(TASK, compacted, compacted, budget, COUNT)
-    assert pair.tokens < 1.1 * budget + 200  # tags and flags come on top
+    assert COUNT(pair.text) < 1.1 * budget + 200  # tags and flags come on top
     assert "cut here]" in pair.text
-    assert pair.tokens == COUNT(pair.text)
     assert pair.cuts > 0
     assert pair.left_out > 0
     assert pair.cuts >= sum(pair.text.count(f"{what} cut here]") for what in ("characters", "lines"))
@@ -270,8 +268,8 @@ def test_simulated_shortening_weakens_what_was_not_needed() -> None:
 
 
 def test_feedback_of_the_simulated_optimizer_passes_its_own_check(compacted: Trajectory) -> None:
-    pair: RunPair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
-    feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), pair))
+    pair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
+    feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), TASK.id, pair))
     assert feedback.refused == ()
     assert feedback.remedies
     assert feedback.lesson()["findings"]

@@ -18,7 +18,6 @@ from recompact.adaptation.acon_evidence import (
     Analysis,
     CompactionText,
     Feedback,
-    RunPair,
     analyse,
     compactions,
     contrast,
@@ -27,6 +26,7 @@ from recompact.adaptation.acon_evidence import (
     read_list,
     run_pair,
 )
+from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.lock import PARTS, instances_in, lost_placeholders, problems_of, unusable
 from recompact.adaptation.method import (
     Episode,
@@ -235,7 +235,7 @@ async def _run_training(inputs: MethodInputs, phase: str, under: str, *, compact
 # --- what the optimizer is asked about them
 
 
-def _run_pair(inputs: MethodInputs, task: Task) -> RunPair:
+def _run_pair(inputs: MethodInputs, task: Task) -> Excerpt:
     alone = read_trajectory(inputs.records, f"{BASELINE}/{task.id}")
     compacted = read_trajectory(inputs.records, unit_of(task))
     return run_pair(task, alone, compacted, inputs.settings.evidence_tokens, inputs.count)
@@ -254,9 +254,9 @@ def _successes(inputs: MethodInputs, phase: str, under: str) -> dict[str, Compac
     return texts
 
 
-async def _feedback(inputs: MethodInputs, pairs: Mapping[str, RunPair]) -> dict[str, Feedback]:
+async def _feedback(inputs: MethodInputs, pairs: Mapping[str, Excerpt]) -> dict[str, Feedback]:
     async def answer(optimizer: Optimizer, task: str) -> Any:
-        return asdict(await give_feedback(optimizer, pairs[task]))
+        return asdict(await give_feedback(optimizer, task, pairs[task]))
 
     units = {task: f"feedback/{task}" for task in pairs}
     entries = await answers(inputs, "feedback", "feedback", units, answer, useful=lambda entry: bool(entry["remedies"]))

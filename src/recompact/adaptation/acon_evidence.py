@@ -105,19 +105,8 @@ def _counts(row: TrajectoryRow) -> bool:
     return row.ending != "environment error"
 
 
-@dataclass(frozen=True)
-class RunPair:
-    """The two runs of a task as one text."""
-
-    task: str
-    text: str
-    tokens: int
-    cuts: int = 0
-    left_out: int = 0
-
-
-def run_pair(task: Task, alone: Trajectory, compacted: Trajectory, budget: int, count: TokenCounter) -> RunPair:
-    """Both runs of a task; each may take half of the budget."""
+def run_pair(task: Task, alone: Trajectory, compacted: Trajectory, budget: int, count: TokenCounter) -> Excerpt:
+    """Both runs of a task as one text; each may take half of the budget."""
     half = (budget - count(task.text)) // 2
     without, within = shown_turns(alone.turns, half, count), in_segments(compacted, half, count)
     text = "\n".join(
@@ -127,8 +116,7 @@ def run_pair(task: Task, alone: Trajectory, compacted: Trajectory, budget: int, 
             block("with-compaction", within.text, **_facts(compacted), compactions=len(compacted.boundaries)),
         )
     )
-    whole = Excerpt(text).counting(without, within)
-    return RunPair(task.id, text, count(text), whole.cuts, whole.left_out)
+    return Excerpt(text).counting(without, within)
 
 
 def _facts(trajectory: Trajectory) -> dict[str, object]:
@@ -169,7 +157,7 @@ class Feedback:
         return {"task": self.task, "findings": lapses, "wasted": list(self.wasted), "remedies": list(self.remedies)}
 
 
-async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
+async def give_feedback(optimizer: Optimizer, task: str, pair: Excerpt) -> Feedback:
     """One task's feedback. A finding loses a quote that is not in the runs; the others keep theirs."""
     prompt = FEEDBACK.format(evidence=pair.text, categories=", ".join(CATEGORIES))
 
@@ -179,7 +167,7 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
             raise ValueError("it has no remedies: give at least one")
         reliability = value.get("reliability")
         return Feedback(
-            pair.task,
+            task,
             str(value["divergence"]),
             tuple(_lapse(entry, pair.text) for entry in value["findings"]),
             remedies,
@@ -191,7 +179,7 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
         )
 
     answer = await ask(optimizer, prompt, FEEDBACK_SCHEMA, check)
-    feedback: Feedback = answer.value or Feedback(pair.task)
+    feedback: Feedback = answer.value or Feedback(task)
     return replace(feedback, refused=answer.objections, cuts=pair.cuts, left_out=pair.left_out)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
 from statistics import fmean
@@ -20,6 +20,7 @@ from recompact.attribution.uniform import Uniform
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.engine.store.store import Store
+from recompact.values.candidate import Candidate
 from recompact.values.outcome import BoundaryId, Outcomes
 from recompact.values.stats import Estimate, percentile_estimate, spearman
 from recompact.values.texts import quantity
@@ -94,7 +95,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
                 [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)],
                 outcomes,
                 thresholds=thresholds,
-                rules=cited_boundaries(store),
+                rules=cited_in_clauses(store),
             )
         )
         if enough
@@ -107,13 +108,19 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     )
 
 
-def cited_boundaries(store: Store) -> list[set[BoundaryId]]:
+def cited_in_clauses(store: Store) -> list[set[BoundaryId]]:
     """The boundaries that each clause of the adapted templates cites: of all candidates where none was selected."""
-    known = {str(id): id for row in boundary_rows(store) for id in [BoundaryId(row.unit, row.index)]}
     records = read_adaptations(store)
     adapted = [each for record in records for each in ([record.winner] if record.winner else record.candidates)]
-    cited = [clause.answers for candidate in adapted for clause in candidate.clauses]
-    return [ids for places in cited if (ids := {known[place] for place in places if place in known})]
+    return citations(store, adapted)
+
+
+def citations(store: Store, candidates: Iterable[Candidate]) -> list[set[BoundaryId]]:
+    """The boundaries of a run that each clause of these candidates cites, without clauses that cite none."""
+    ids = [BoundaryId(row.unit, row.index) for row in boundary_rows(store)]
+    answers = [clause.answers for candidate in candidates for clause in candidate.clauses]
+    cited = [{id for id in ids if str(id) in places} for places in answers]
+    return [own for own in cited if own]
 
 
 def _identity(

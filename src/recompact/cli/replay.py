@@ -89,7 +89,7 @@ def command(
 
 
 def _cited_ids(store: Store) -> list[BoundaryId]:
-    ids = list(cited_boundaries(store))
+    ids = cited_boundaries(store)
     if not ids:
         raise InputError(f"no adapted template of {store.path} cites a compaction: name a BOUNDARY, or adapt the run")
     return ids

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from recompact.attribution.continuations import play_draw, recompress
+from recompact.attribution.controls import citations
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import effect_of
@@ -24,7 +25,7 @@ from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit, Unit
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.engine.store.runs import ContinuationRow, boundary_rows, continuation_rows
+from recompact.engine.store.runs import ContinuationRow, continuation_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
@@ -153,15 +154,9 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
     return judged
 
 
-def cited_boundaries(store: Store) -> dict[BoundaryId, tuple[str, ...]]:
-    """The boundaries that the clauses of adapted templates answer, each with the methods whose winner cites it."""
-    known = {str(id): id for row in boundary_rows(store) for id in [BoundaryId(row.unit, row.index)]}
-    cited: dict[BoundaryId, dict[str, None]] = {}
-    for method, winner in winners(store).items():
-        for place in (place for clause in winner.clauses for place in clause.answers):
-            if (id := known.get(place)) is not None:
-                cited.setdefault(id, {})[method] = None
-    return {id: tuple(cited[id]) for id in sorted(cited)}
+def cited_boundaries(store: Store) -> list[BoundaryId]:
+    """The boundaries that the clauses of adapted templates answer."""
+    return sorted({id for own in citations(store, winners(store).values()) for id in own})
 
 
 def winners(store: Store) -> dict[str, Candidate]:

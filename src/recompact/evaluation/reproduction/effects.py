@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from recompact.adaptation.registry import load_method
-from recompact.attribution.controls import cited_boundaries
+from recompact.attribution.controls import cited_in_clauses
 from recompact.attribution.counts import counts, coupling
 from recompact.attribution.detection import Part, PartRule, compare_allocations, selected_by_all
 from recompact.attribution.effects import effects_of
@@ -111,7 +111,7 @@ def allocation_table(setting: Setting) -> Table:
     with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
         thresholds = settings_of(store).thresholds
         pool = _complete(outcomes_in(store).outcomes)
-        rules = cited_boundaries(store)
+        rules = cited_in_clauses(store)
     uniform = Uniform(3, thresholds)
     parts = [Part(rule, uniform) for rule in get_args(PartRule)]
     allocations = (uniform, Halving(3, thresholds), *parts)
