@@ -41,7 +41,7 @@ def _table(runs: list[tuple[Overview, float | None]]) -> Table:
     heads = (
         Column("run", "run", fold=True),
         Column("stage", "stage, date", fold=True),
-        *columns("tasks", "success", "tokens", "cost", success="success, %", tokens="tokens, M"),
+        *columns("trajectories", "success", "tokens", "cost", success="success, %", tokens="tokens, M"),
         Column("settings", "suite, compressor, models", fold=True),
     )
     notes = overview_notes([run for run, _ in runs])

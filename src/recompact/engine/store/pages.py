@@ -84,7 +84,7 @@ def _conditions(query: TrajectoryQuery) -> tuple[str, list[Any]]:
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How much a run holds, counted by the database."""
+    """How much a run holds, counted by the database; boundaries are those of the trajectories that are counted."""
 
     trajectories: int
     success: int
@@ -96,14 +96,12 @@ class RunCounts:
 def run_counts(store: Store, phase: str) -> RunCounts:
     """The counts of a run; what is being written counts as soon as it is there."""
     (row,) = store._rows(
-        "SELECT count(*) AS n, ifnull(sum(success), 0) AS success, ifnull(avg(steps), 0) AS steps FROM trajectories t"
-        f" WHERE phase = ? AND {_NOT_SKIPPED}",
+        "SELECT count(*) AS n, ifnull(sum(success), 0) AS success, ifnull(avg(steps), 0) AS steps,"
+        f" ifnull(sum(compactions), 0) AS boundaries FROM trajectories t WHERE phase = ? AND {_NOT_SKIPPED}",
         (phase,),
     )
-    boundaries, continuations = (
-        store._rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ("boundaries", "continuations")
-    )
-    return RunCounts(row["n"], row["success"], row["steps"], boundaries, continuations)
+    continuations = store._rows("SELECT count(*) AS n FROM continuations")[0]["n"]
+    return RunCounts(row["n"], row["success"], row["steps"], row["boundaries"], continuations)
 
 
 def group_values(store: Store, phase: str) -> list[str]:

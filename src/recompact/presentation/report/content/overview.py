@@ -23,7 +23,7 @@ from recompact.values.trajectory import why_none_succeeded
 
 def overview_table(runs: Sequence[Overview]) -> Table:
     """Runs with means over their trajectories. Simulated ones are marked."""
-    titles = ("tasks", "success, %", "steps", "compactions", "peak, k", "tokens, M")
+    titles = ("trajectories", "success, %", "steps", "compactions", "peak, k", "tokens, M")
     heads = (Column("run", "run", fold=True), Column("settings", "suite, compressor", fold=True))
     return Table("", (*heads, *columns(*titles)), tuple(map(_overview_row, runs)), overview_notes(runs))
 
