@@ -6,7 +6,7 @@ how many of the needed facts the summaries keep.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.values.effect import Channel, Effect
@@ -58,24 +58,16 @@ def verdict(
     Without needed facts (`facts` is None) the third condition is not judged, and the words say so. `hopeless` says that
     PRE never succeeds.
     """
-    judged = _judge_template(name, original, control, template, facts)
-    if not hopeless or judged.gone is None:
-        return judged
-    return replace(judged, words=f"{judged.words} No PRE draw succeeds, so a loss of success cannot show here.")
-
-
-def _judge_template(
-    name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
-) -> ReplayVerdict:
     if control is None or template is None:
         lacking = "the control" if control is None else name
         words = f"not judged: {lacking} has no draw to compare with PRE."
         return ReplayVerdict(name, False, None, None, None, words)
+    doubt = " No PRE draw succeeds, so a loss of success cannot show here." if hopeless else ""
     shown = None if facts is None else facts.template > facts.control
     gone = template.channel == "none"
     if original is not None and original.channel == "none":
         words = f"not closed: there is no defect here, the original summary stays below both ({_figures(original)})."
-        return ReplayVerdict(name, False, None, gone, shown, words)
+        return ReplayVerdict(name, False, None, gone, shown, f"{words}{doubt}")
     defect = CHANNELS[original.channel] if original is not None else CHANNELS["both"]
     recurs = bool(CHANNELS[control.channel] & defect)
     closed = recurs and gone and shown is not False
@@ -85,7 +77,7 @@ def _judge_template(
     words = _closure(name, control, template, facts) if closed else f"not closed: {'; '.join(objections)}."
     if facts is None:
         words += " Whether the summaries show the change is not judged: PRE used no fact that the original dropped."
-    return ReplayVerdict(name, closed, recurs, gone, shown, words)
+    return ReplayVerdict(name, closed, recurs, gone, shown, f"{words}{doubt}")
 
 
 def _closure(name: str, control: Effect, template: Effect, facts: Facts | None) -> str:

@@ -22,9 +22,9 @@ from recompact.errors import InputError
 from recompact.evaluation.reproduction.experiments import (
     Adaptations,
     Diagnostics,
-    Evaluation,
     Experiment,
     Setting,
+    UnseenTasks,
     Windows,
 )
 from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
@@ -62,7 +62,7 @@ def test_every_run_is_counted(tmp_path: Path) -> None:
     setting = Setting(config_of("pocket"), tmp_path)
     experiments: list[Experiment] = [
         Adaptations("history", ("acon-ut", "acon-utco", "pair")),
-        Evaluation(("pair",)),
+        UnseenTasks(("pair",)),
         Windows(),
         Diagnostics(),
     ]

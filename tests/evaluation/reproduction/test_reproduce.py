@@ -15,7 +15,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.reproduction import tables as tables_module
 from recompact.evaluation.reproduction.arms import paired_table
-from recompact.evaluation.reproduction.experiments import Adaptations, Evaluation, Setting, Windows, join_experiments
+from recompact.evaluation.reproduction.experiments import Adaptations, Setting, UnseenTasks, Windows, join_experiments
 from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
 from recompact.evaluation.summary import evaluation
 from recompact.values.tables import Number
@@ -119,7 +119,7 @@ def test_tables_share_their_runs(config: Path, tmp_path: Path) -> None:
     setting = Setting(load_config(config), tmp_path)
     every = [e for name in ("main", "locked", "cost") for e in TABLES[name].experiments(setting)]
     methods = ("acon-ut", "acon-utco", "pair", "acon-ut-locked")
-    assert join_experiments(every) == (*(Adaptations(scope, methods) for scope in SCOPES), Evaluation(methods))
+    assert join_experiments(every) == (*(Adaptations(scope, methods) for scope in SCOPES), UnseenTasks(methods))
 
 
 def test_templates_that_others_released_stand_beside_the_papers_pair(config: Path, tmp_path: Path) -> None:

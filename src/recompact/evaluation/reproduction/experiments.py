@@ -109,7 +109,7 @@ class Adaptations:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class UnseenTasks:
     """All arms on the unseen tasks, with the config's models or with others."""
 
     methods: tuple[str, ...]
@@ -203,7 +203,7 @@ class Diagnostics:
                         await adapt(shown)
 
 
-Experiment = Adaptations | Evaluation | Windows | Diagnostics
+Experiment = Adaptations | UnseenTasks | Windows | Diagnostics
 
 
 def _in_scope(name: str, scope: Scope) -> str:
@@ -220,7 +220,7 @@ def join_experiments(experiments: Sequence[Experiment]) -> tuple[Experiment, ...
     by_name: dict[str, Experiment] = {}
     for experiment in experiments:
         known = by_name.get(experiment.name)
-        if isinstance(experiment, (Adaptations, Evaluation)) and isinstance(known, (Adaptations, Evaluation)):
+        if isinstance(experiment, (Adaptations, UnseenTasks)) and isinstance(known, (Adaptations, UnseenTasks)):
             methods = tuple(dict.fromkeys([*known.methods, *experiment.methods]))
             by_name[experiment.name] = replace(known, methods=methods)
         elif not (isinstance(known, Diagnostics) and known.adapted):

@@ -27,9 +27,9 @@ from recompact.evaluation.reproduction.experiments import (
     DRAWS,
     Adaptations,
     Diagnostics,
-    Evaluation,
     Experiment,
     Setting,
+    UnseenTasks,
     Windows,
 )
 from recompact.evaluation.reproduction.habits import UsualTrajectory, habits_of
@@ -145,7 +145,7 @@ def _counts(
             whole = train + own * train + sum(method.selections for method in chosen) * selection
             draws = imagined_draws(allocation_named(setting.config.verify), boundaries)
             return whole, draws * any(method.needs_effects for method in chosen)
-        case Evaluation():
+        case UnseenTasks():
             arms = len(experiment.unscoped()) + len(setting.scopes) * (1 + len(experiment.methods))
             return arms * test * setting.runs, 0
         case Windows():

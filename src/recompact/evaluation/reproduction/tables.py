@@ -30,14 +30,14 @@ from recompact.evaluation.reproduction.experiments import (
     METHODS,
     Adaptations,
     Diagnostics,
-    Evaluation,
     Experiment,
     Setting,
+    UnseenTasks,
     Windows,
     lingua_installed,
 )
 from recompact.evaluation.reproduction.paper import benchmark
-from recompact.evaluation.summary import Evaluation as ArmsSideBySide
+from recompact.evaluation.summary import Evaluation
 from recompact.values.tables import Number, Row, Table, columns
 
 WITHOUT_LINGUA = "LLMLingua-2 is left out: it needs the extra llmlingua (docs/compressors.md)."
@@ -58,11 +58,11 @@ def _adaptations(setting: Setting, methods: tuple[str, ...]) -> list[Experiment]
 
 
 def _evaluations(setting: Setting, methods: tuple[str, ...] = METHODS) -> list[Experiment]:
-    return [*_adaptations(setting, methods), Evaluation(methods)]
+    return [*_adaptations(setting, methods), UnseenTasks(methods)]
 
 
-def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool = True) -> ArmsSideBySide:
-    chosen = Evaluation(methods, baselines=baselines)
+def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool = True) -> Evaluation:
+    chosen = UnseenTasks(methods, baselines=baselines)
     title = f"{setting.config.suite.use}, test tasks" + ("" if baselines else ", ACON-UT with and without the lock")
     return read_evaluation(setting, chosen.name, chosen.arms(setting), title)
 
@@ -95,12 +95,12 @@ def _windows(setting: Setting) -> list[Table]:
 def _transfers(setting: Setting) -> list[Experiment]:
     if not setting.others:
         raise InputError("transfer needs the same suite with other models: give their config with --other FILE")
-    others = [Evaluation(("pair",), other=n, baselines=False) for n in range(len(setting.others))]
-    return [*_adaptations(setting, ("pair",)), Evaluation(("pair",)), *others]
+    others = [UnseenTasks(("pair",), other=n, baselines=False) for n in range(len(setting.others))]
+    return [*_adaptations(setting, ("pair",)), UnseenTasks(("pair",)), *others]
 
 
 def _transfer(setting: Setting) -> list[Table]:
-    names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, Evaluation)]
+    names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, UnseenTasks)]
     across = by_model([load_evaluation(str(setting.path(name)), setting.directory, setting.runs) for name in names])
     known = benchmark(setting.config.suite.use)
     printed = known.of("transfer") if known else None
@@ -110,8 +110,13 @@ def _transfer(setting: Setting) -> list[Table]:
     for scope in setting.scopes:
         reference, pair = printed[scope]["reference"], printed[scope]["pair"]
         rows.append((scope, *(Number(of[key]) for key in ("acc", "pass3") for of in (reference, pair))))
-    titles = dict.fromkeys(("acc", "pass3"), PROMPTING) | dict.fromkeys(("acc_pair", "pass3_pair"), "pair")
-    heads = columns("scope", "acc", "acc_pair", "pass3", "pass3_pair", **{k: _title(k, v) for k, v in titles.items()})
+    titles = {
+        "acc": f"Acc {PROMPTING}",
+        "acc_pair": "Acc pair",
+        "pass3": f"Pass^3 {PROMPTING}",
+        "pass3_pair": "Pass^3 pair",
+    }
+    heads = columns("scope", *titles, **titles)
     tasks = f"{known.title}, {known.test} test tasks, three runs" if known else ""
     note = f"{tasks}. Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
     if none := printed.get("none"):
@@ -125,17 +130,13 @@ def _released_runs(setting: Setting) -> list[Experiment]:
             f"released needs a template of scope {' and '.join(missing)}: give --template {missing[0]}=DIRECTORY, or"
             " --scope with the one you have"
         )
-    return [Evaluation(("pair",), baselines=False, released=True)]
+    return [UnseenTasks(("pair",), baselines=False, released=True)]
 
 
 def _released_table(setting: Setting) -> list[Table]:
-    chosen = Evaluation(("pair",), baselines=False, released=True)
+    chosen = UnseenTasks(("pair",), baselines=False, released=True)
     title = f"{setting.config.suite.use}, test tasks, pair as released"
     return [main_table(read_evaluation(setting, chosen.name, chosen.arms(setting), title), setting)]
-
-
-def _title(key: str, arm: str) -> str:
-    return f"{'Acc' if key.startswith('acc') else 'Pass^3'} {arm}"
 
 
 LOCKED_METHODS = ("acon-ut", LOCKED, "pair")
