@@ -148,10 +148,10 @@ class Container:
             start_new_session=True,
         )
         self.close = weakref.finalize(self, _end, engine, self._name, self._process, scratch)
-        self.place = self._started()
+        self.place = self._start()
         self._calm = self._activity()
 
-    def _started(self) -> str:
+    def _start(self) -> str:
         """Wait for the first line of its first process."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
