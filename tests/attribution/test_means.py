@@ -12,6 +12,7 @@ from recompact.attribution.means import mean_effects
 from recompact.attribution.phases import effects_by_phase, phase_table
 from recompact.engine.store.runs import open_run
 from recompact.values.outcome import BoundaryId
+from recompact.values.stats import FEWEST
 
 LOST, SAME = ((1.0, 5), (0.0, 9)), ((1.0, 5), (1.0, 5))
 
@@ -49,6 +50,20 @@ def test_the_phases_add_up_to_the_whole(tmp_path: Path) -> None:
     assert part.hazard is not None
     assert (part.boundaries, part.hazard.value) == (1, 1.0)
     assert len(phase_table(phases, False).rows) == len(phases)
+
+
+@pytest.mark.parametrize(("trajectories", "shown"), [(FEWEST - 1, False), (FEWEST, True)])
+def test_few_trajectories_have_no_interval(tmp_path: Path, trajectories: int, shown: bool) -> None:
+    with open_run(tmp_path / "r.db") as store:
+        begin(store)
+        for n in range(trajectories):
+            collect(store, f"t{n}")
+            pair(store, f"t{n}", 1, 0, *(LOST if n == 0 else SAME))
+        collect(store, "undrawn")
+        means = mean_effects(read_verdicts(store))
+    cell = means.cell(means.hazard, 2)
+    assert cell is not None
+    assert (means.trajectories, cell.interval is not None) == (trajectories, shown)
 
 
 def test_a_run_without_draws_has_no_means(tmp_path: Path) -> None:

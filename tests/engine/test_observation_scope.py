@@ -27,6 +27,7 @@ from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
+from recompact.presentation.report.content.cases import Limits, _after, _before
 from recompact.triggers.observation import LongObservation
 from recompact.triggers.protocol import Schedule
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant, system
@@ -84,6 +85,10 @@ def test_effects_are_measured_and_what_was_cut_can_be_put_back(tmp_path: Path) -
     assert len(every.examined) == len(every.verdicts) > 0
     for view in views:
         assert any("word" in line for line in view.dropped.lines)
+        notes, post = _after(view.boundary, Limits()), view.boundary.post
+        assert [block.title for block in notes if block.title] == [f"step {view.boundary.step}"]
+        assert len(notes) == 1 + (len(post.turns) > 1)  # the observation, and that the others stay verbatim
+        assert [block.title for block in _before(view, Limits())] == [f"step {view.boundary.step}"]
         [piece] = dropped_pieces(view.boundary, COUNT)
         assert piece.turn == view.boundary.pre.turns[-1]
 

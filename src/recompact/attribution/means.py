@@ -9,13 +9,14 @@ from typing import Any
 from recompact.attribution.effects import equal_draws, hazard_and_burden
 from recompact.attribution.judgement import Verification
 from recompact.values.outcome import BoundaryId
-from recompact.values.stats import Estimate, bootstrap_ratios
+from recompact.values.stats import FEWEST, Estimate, bootstrap_ratios
+from recompact.values.tables import Number, estimate_cell
 
 
 @dataclass(frozen=True)
 class MeanEffects:
     """Some compactions of a run: how many there are, how many have draws in both arms, how many were retained, and the
-    means of H and B with intervals by resampling trajectories.
+    means of H and B with intervals by resampling trajectories. With fewer than `FEWEST` of those no interval is shown.
 
     The means rest on as many draws of each arm as every compaction of the run has: where outcomes decide who is drawn
     again, later draws would bias them (`effects.equal_draws`)."""
@@ -24,8 +25,15 @@ class MeanEffects:
     examined: int
     retained: int
     draws: int
+    trajectories: int  # with draws
     hazard: Estimate | None
     burden: Estimate | None
+
+    def cell(self, estimate: Estimate | None, digits: int) -> Number | None:
+        """One of the means as a table shows it."""
+        if estimate is None or self.trajectories >= FEWEST:
+            return estimate_cell(estimate, digits)
+        return Number(estimate.value, digits)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,4 +54,5 @@ def mean_effects(every: Verification, among: Collection[BoundaryId] | None = Non
     vectors = [([own[n] for own in sums.values()], number) for n in (0, 1)]
     means = bootstrap_ratios(vectors) if units else (None, None)
     known = sum(verdict.id in examined for verdict in chosen)
-    return MeanEffects(len(chosen), known, sum(verdict.retained for verdict in chosen), draws, *means)
+    retained, trajectories = sum(verdict.retained for verdict in chosen), sum(map(bool, number))
+    return MeanEffects(len(chosen), known, retained, draws, trajectories, *means)

@@ -12,7 +12,8 @@ from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
 from recompact.values.call_effects import PHASES, Phase, phase_of
 from recompact.values.outcome import BoundaryId
-from recompact.values.tables import Table, columns, estimate_cell
+from recompact.values.stats import FEWEST
+from recompact.values.tables import Table, columns
 from recompact.values.texts import quantity
 
 
@@ -43,8 +44,8 @@ def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
             each.effects.boundaries,
             each.effects.examined,
             each.effects.retained,
-            estimate_cell(each.effects.hazard, 2),
-            estimate_cell(each.effects.burden, 1),
+            each.effects.cell(each.effects.hazard, 2),
+            each.effects.cell(each.effects.burden, 1),
         )
         for each in phases
     )
@@ -54,7 +55,7 @@ def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
     draws = max((each.effects.draws for each in phases), default=0)
     notes = (
         f"H and B: means over compactions with draws in both arms, by {quantity(draws, 'draw')} of each arm, as many as"
-        " all have; 95 % intervals resample trajectories.",
+        f" all have; 95 % intervals resample trajectories, from {FEWEST} of them on.",
     )
     simulation = ("Simulated models.",) if simulated else ()
     return Table("Effects by phase", heads, rows, (*notes, *simulation))

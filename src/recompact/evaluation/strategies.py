@@ -23,7 +23,7 @@ from recompact.evaluation.metrics import per_task
 from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
 from recompact.values.prices import PRICES
-from recompact.values.stats import Estimate, bootstrap
+from recompact.values.stats import FEWEST, Estimate, bootstrap
 from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell
 from recompact.values.texts import quantity
 
@@ -198,7 +198,7 @@ def _effect_cells(verdicts: ArmVerdicts | None) -> tuple[Cell, ...]:
     effects, rules = verdicts.effects, verdicts.violations
     harmful = f"{effects.retained:,} of {effects.examined:,}" if effects.examined else None
     broken = estimate_cell(rules.added, 2, signed=True) if rules else None
-    return estimate_cell(effects.hazard, 3), estimate_cell(effects.burden, 2), harmful, broken
+    return effects.cell(effects.hazard, 3), effects.cell(effects.burden, 2), harmful, broken
 
 
 def _verdict_notes(figures: Sequence[StrategyFigures]) -> list[str]:
@@ -209,7 +209,7 @@ def _verdict_notes(figures: Sequence[StrategyFigures]) -> list[str]:
     lines = [
         "H and B: success lost and steps added by a compaction, measured by continuing with and without it (`recompact"
         f" verify`), on average over those of one run of each task, by {_range(draws)} of each arm; harmful: those that"
-        " the verification retained."
+        f" the verification retained. No interval with fewer than {FEWEST} trajectories."
     ]
     if any(each.violations for each in known):
         lines.append("rules: violations that a compaction adds to a continuation.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from recompact.adaptation.revision import Diagnosis
 from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair
-from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
+from recompact.attribution.divergence import consumed_texts, turn_actions
 from recompact.attribution.legend import entry_of, why
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import outcome
@@ -25,6 +25,7 @@ from recompact.presentation.report.document import (
     shorten,
     shorten_plain,
 )
+from recompact.values.context import replaced_turns
 from recompact.values.outcome import BoundaryId, Outcome
 from recompact.values.stats import Estimate
 from recompact.values.tables import format_signed
@@ -273,14 +274,15 @@ def _notes(view: BoundaryView) -> tuple[str, ...]:
 
 def _before(view: BoundaryView, limits: Limits) -> tuple[Block, ...]:
     """What the compressor consumed, with the lines and literals marked that occur nowhere in POST."""
-    boundary, turns = view.boundary, consumed_turns(view.boundary)
+    boundary, turns = view.boundary, replaced_turns(view.boundary.pre, view.boundary.post)
     marks = dict.fromkeys(view.dropped.literals, "dropped") | dict.fromkeys(view.needed, "needed")
     gone, previous, first = view.dropped.lines, boundary.pre.summary, _first_step(boundary)
     blocks = []
     if previous:
         blocks.append(replace(mark_changes(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
-    for n, turn in enumerate(turns[: limits.turns], first):
-        blocks.append(replace(mark_changes(turn.text, limits.turn, "-", gone, marks), title=f"step {n}"))
+    for n in turns[: limits.turns]:
+        text = boundary.pre.turns[n].text
+        blocks.append(replace(mark_changes(text, limits.turn, "-", gone, marks), title=f"step {first + n}"))
     if hidden := len(turns) - len(turns[: limits.turns]):
         blocks.append(note_block(f"{quantity(hidden, 'turn')} more", "cut"))
     return tuple(blocks)
@@ -292,20 +294,37 @@ def _first_step(boundary: Boundary) -> int:
 
 
 def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
-    """What replaced it, with its new lines marked, and the turns that stay verbatim."""
-    gone, kept, summary = len(consumed_turns(boundary)), boundary.post.turns, boundary.post.summary
+    """What replaced it, with its new lines marked, and the turns that stay verbatim. Some turns are changed in their
+    place: results were masked or shortened."""
+    summary, gone = boundary.post.summary, len(boundary.pre.turns) - len(boundary.post.turns)
+    changed = {n for n in replaced_turns(boundary.pre, boundary.post) if n >= gone}
+    before, blocks = "\n".join(consumed_texts(boundary)), list[Block]()
+
+    def added(text: str, most: int | None, title: str) -> Block:
+        new = [line.strip() for line in text.splitlines() if line.strip() and line.strip() not in before]
+        return replace(mark_changes(text, most, "+", new, {}), title=title)
+
     if summary:
-        before = "\n".join(consumed_texts(boundary))
-        new = [line.strip() for line in summary.text.splitlines() if line.strip() and line.strip() not in before]
-        blocks = [replace(mark_changes(summary.text, limits.summary, "+", new, {}), title="summary")]
-    else:
-        blocks = [note_block(f"nothing: {quantity(gone, 'turn')} dropped without a summary")]
+        blocks.append(added(summary.text, limits.summary, "summary"))
+    elif gone:
+        blocks.append(note_block(f"nothing: {quantity(gone, 'turn')} dropped without a summary"))
+    numbered = dict(enumerate(boundary.post.turns, gone))
+    first = _first_step(boundary)
+    shown = sorted(changed)[: limits.turns]
+    blocks += [added(numbered[n].text, limits.turn, f"step {first + n}") for n in shown]
+    if hidden := len(changed) - len(shown):
+        blocks.append(note_block(f"{quantity(hidden, 'turn')} more", "cut"))
+    kept = [n for n in numbered if n not in changed]
     if kept:
-        stay = f"{quantity(len(kept), 'turn')} after that {'stays' if len(kept) == 1 else 'stay'} verbatim"
+        stay = f"{quantity(len(kept), 'turn')} {'' if changed else 'after that '}{_stay(len(kept))} verbatim"
         blocks.append(note_block(f"{stay}, in PRE as in POST"))
-    for n, turn in enumerate(kept if limits.kept_turns else (), _first_step(boundary) + gone):
-        blocks.append(replace(mark_changes(turn.text, limits.turn, " ", (), {}), title=f"step {n}"))
+    for n in kept if limits.kept_turns else ():
+        blocks.append(replace(mark_changes(numbered[n].text, limits.turn, " ", (), {}), title=f"step {first + n}"))
     return tuple(blocks)
+
+
+def _stay(number: int) -> str:
+    return "stays" if number == 1 else "stay"
 
 
 # --- continuations
