@@ -43,6 +43,9 @@ def test_violations_are_those_after_a_compaction_less_those_without_it(tmp_path:
     assert (found.boundaries, found.pre, found.post) == (4, 0.25, 1.0)
     assert found.added.value == pytest.approx(0.75)
     assert found.added.low <= 0.75 <= found.added.high
+    assert (found.trajectories, found.cell.interval) == (4, None)  # too few for an interval
+    assert replace(found, trajectories=6).cell.interval == (found.added.low, found.added.high)
+    assert "interval" not in found.sentence
 
 
 def test_a_suite_that_looks_for_no_rules_gets_no_sentence(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from recompact.engine.store.runs import continuation_rows
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId
-from recompact.values.stats import Estimate, bootstrap_ratios
+from recompact.values.stats import FEWEST, Estimate, bootstrap_ratios
+from recompact.values.tables import Number
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Score
 
@@ -25,15 +26,22 @@ class ViolationEffect:
     pre: float
     post: float
     added: Estimate
+    trajectories: int = FEWEST  # with fewer than that, no interval is shown
 
     @property
     def sentence(self) -> str:
         e = self.added
+        sure = f"95 % interval {e.low:+.2f} to {e.high:+.2f}, " if self.trajectories >= FEWEST else ""
         return (
             f"Rules: {self.post:.2f} violations in a continuation after a compaction, {self.pre:.2f} without it:"
-            f" {e.value:+.2f} (95 % interval {e.low:+.2f} to {e.high:+.2f},"
-            f" {quantity(self.boundaries, 'compaction')})."
+            f" {e.value:+.2f} ({sure}{quantity(self.boundaries, 'compaction')})."
         )
+
+    @property
+    def cell(self) -> Number:
+        """What is added, as a table shows it."""
+        e = self.added
+        return Number(e.value, 2, interval=(e.low, e.high) if self.trajectories >= FEWEST else None, signed=True)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,7 +68,7 @@ def violations_added(store: Store) -> ViolationEffect | None:
     [estimate] = bootstrap_ratios([(added, number)])
     assert estimate is not None
     pre, post = (sum(_sum_of(both, unit, arm) for unit in units) / len(both) for arm in ("PRE", "POST"))
-    return ViolationEffect(len(both), pre, post, estimate)
+    return ViolationEffect(len(both), pre, post, estimate, len(units))
 
 
 def _sum_of(both: dict[BoundaryId, dict[str, list[int]]], unit: str, arm: str) -> float:

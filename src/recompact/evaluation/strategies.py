@@ -197,7 +197,7 @@ def _effect_cells(verdicts: ArmVerdicts | None) -> tuple[Cell, ...]:
         return None, None, None, None
     effects, rules = verdicts.effects, verdicts.violations
     harmful = f"{effects.retained:,} of {effects.examined:,}" if effects.examined else None
-    broken = estimate_cell(rules.added, 2, signed=True) if rules else None
+    broken = rules.cell if rules else None
     return effects.cell(effects.hazard, 3), effects.cell(effects.burden, 2), harmful, broken
 
 
