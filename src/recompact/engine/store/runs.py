@@ -144,7 +144,7 @@ def overview(store: Store) -> Overview:
         skipped=metadata.skipped,
         set_aside=len(store.units_set_aside()),
         suite_changes=len(metadata.suite_changes),
-        stage=stage_of(metadata) if rows else "begun",
+        stage=stage_of(metadata, n),
         models=models,
         changed=datetime.fromtimestamp(last_change(store.path), UTC).isoformat(timespec="minutes"),
         failed_compactions=failed_compactions(store, rows),
@@ -166,12 +166,14 @@ def is_simulated(store: Store) -> bool:
     return bool(models) and models <= set(store.metadata.simulated)
 
 
-def stage_of(metadata: RunMetadata) -> str:
-    """How far a run has got."""
-    if metadata.command == "evaluate":
-        return "evaluated"
+def stage_of(metadata: RunMetadata, trajectories: int) -> str:
+    """How far a run with so many finished trajectories has got."""
     if metadata.suite == WRAPPED:
         return "a wrapped agent"
+    if not trajectories:
+        return "begun"
+    if metadata.command == "evaluate":
+        return "evaluated"
     return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
 
 

@@ -169,7 +169,7 @@ def _line(store: Store, place: Place) -> RunLine:
     live = is_being_written(place.path, changed)
     return RunLine(
         place=place,
-        stage=stage_of(metadata),
+        stage=stage_of(metadata, counts.trajectories),
         suite=metadata.suite or "?",
         compressor=compressor,
         models=models,
