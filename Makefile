@@ -85,7 +85,7 @@ test-ray: ## install Ray and run environments on a cluster of three nodes on thi
 
 # pi needs a newer Node than many systems have: the package `node` brings one.
 AGENTS ?= .agents
-test-agents: $(READY) ## install Codex, Claude Code, Gemini CLI, OpenCode, pi, mini-swe-agent and deepagents; play with them behind the gateway
+test-agents: $(READY) ## install Codex, Claude Code, Gemini CLI, Goose, OpenCode, pi, mini-swe-agent and deepagents; play with them behind the gateway
 	mkdir -p $(AGENTS)/npm
 	test -d $(AGENTS)/mini || { $(PYTHON) -m venv $(AGENTS)/mini && \
 		$(AGENTS)/mini/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent==2.4.6 mcp; }
@@ -94,7 +94,7 @@ test-agents: $(READY) ## install Codex, Claude Code, Gemini CLI, OpenCode, pi, m
 			deepagents==0.7.32 langchain-openai==1.7.3 pytest hypothesis -e .; }
 	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm node@24.9.0 @openai/codex@0.169.0 \
 		opencode-ai@1.18.33 @anthropic-ai/claude-code@2.1.327 @earendil-works/pi-coding-agent@0.87.1 \
-		@google/gemini-cli@0.61.0
+		@google/gemini-cli@0.61.0 @aaif/goose@0.20.1
 	$(AGENTS)/deepagents/bin/python -m pytest -rs tests/integrations/test_langchain_loop.py
 	RECOMPACT_TEST_AGENTS=$(AGENTS) $(BIN)/pytest -s tests/real_agents
 

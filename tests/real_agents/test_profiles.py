@@ -18,6 +18,7 @@ PROGRAMS = {
     "codex": "npm/node_modules/.bin/codex",
     "claude-code": "npm/node_modules/.bin/claude",
     "gemini-cli": "npm/node_modules/.bin/gemini",
+    "goose": "npm/node_modules/.bin/goose",
     "pi": "npm/node_modules/.bin/pi",
     "deepagents": "deepagents/bin/python",
     "opencode": "npm/node_modules/.bin/opencode",
@@ -54,4 +55,5 @@ async def test_the_harmful_boundary_is_found_and_no_other(
     print(f"{profile}: {len(first[0].verdicts)} boundaries, {len(first[0].left_out)} left out", first[0].left_out)
     assert {v.id.index for v in first[0].retained} == {1}
     assert len(first[0].retained) == 3
-    assert first[1] == second[1]
+    if profile != "goose":  # which tells its model the time
+        assert first[1] == second[1]

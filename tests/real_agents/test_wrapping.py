@@ -67,6 +67,11 @@ USUAL = {
         ("GOOGLE_GEMINI_BASE_URL={base}",),
         answered=False,
     ),
+    "goose": Usual(
+        "npm/node_modules/.bin",
+        ("goose", "run", "--no-session", "--with-builtin", "developer", "-t", "Read the notes."),
+        ("OPENAI_HOST={base}",),
+    ),
     "deepagents": Usual(  # a script of the user's own: no profile knows it
         "deepagents/bin",
         ("python", "{home}/deep.py", "Read the notes."),

@@ -50,10 +50,10 @@ def command(
     """Run an agent here, with your rights and with the model and the compaction of CONFIG.
 
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests".
-    Recompact points claude, codex, gemini, mini, opencode and pi at its gateway by their profiles. Any other must ask
-    its model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL; {url} in its arguments is the gateway's
-    address. Exit code 2: no request reached the gateway. What the agent prints is shown as it comes; with --json, on
-    standard error.
+    Recompact points claude, codex, gemini, goose, mini, opencode and pi at its gateway by their profiles. Any other
+    must ask its model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL; {url} in its arguments is the
+    gateway's address. Exit code 2: no request reached the gateway. What the agent prints is shown as it comes; with
+    --json, on standard error.
     """
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
