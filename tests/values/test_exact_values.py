@@ -37,6 +37,13 @@ def test_a_literal_is_found_as_a_whole_word_only(form: str, text: str) -> None:
     assert contains(text, form) == (form in words)
 
 
+@pytest.mark.parametrize("around", ["x{}", "{}x", "_{}", "{}_", "7{}", "{}7"])
+def test_a_piece_of_a_longer_word_is_not_it(around: str) -> None:
+    longer = around.format("run_all")
+    assert not contains(f"see {longer} now", "run_all")
+    assert contains(f"see {longer}, run_all now", "run_all")
+
+
 def test_a_path_is_found_in_either_spelling() -> None:
     assert contains(r"open src\cli\main.py", "src/cli/main.py")
     assert not contains(r"open src\cli\main_too.py", "src/cli/main")

@@ -157,11 +157,11 @@ def pace_of(store: Store, configured: str) -> Pace:
     """The pace of the collected and evaluated trajectories by this model; 0 where there are none. What other models
     took is part of the pause, except for compressors, which continuations do not ask."""
     rows = store._rows(
-        "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
-        " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"
-        " coalesce(sum(CASE WHEN configured = ?1 OR role = 'compressor' THEN seconds END), 0) AS apart"
+        "SELECT coalesce(sum(CASE WHEN configured = ? THEN 1 END), 0) AS calls,"
+        " coalesce(sum(CASE WHEN configured = ? THEN seconds END), 0) AS asking,"
+        " coalesce(sum(CASE WHEN configured = ? OR role = 'compressor' THEN seconds END), 0) AS apart"
         " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase IN ('collect', 'evaluate'))",
-        (configured,),
+        (configured, configured, configured),
     )
     calls, asking, apart = rows[0]["calls"], rows[0]["asking"], rows[0]["apart"]
     playing = store._rows(

@@ -201,8 +201,8 @@ def _usage_document(usage: Mapping[str, Usage]) -> dict[str, list[int]]:
 def _with_recorded_usage(store: Store, unit: str, trajectory: Trajectory) -> Trajectory:
     """With what was cached, which the document leaves out and the row beside it has."""
     rows = store._rows(
-        "SELECT usage FROM trajectories WHERE unit = ?1 UNION ALL SELECT usage FROM continuations WHERE name = ?1",
-        (unit,),
+        "SELECT usage FROM trajectories WHERE unit = ? UNION ALL SELECT usage FROM continuations WHERE name = ?",
+        (unit, unit),
     )
     usage = {role: Usage(*counts) for row in rows for role, counts in json.loads(row["usage"]).items()}
     return replace(trajectory, usage={**trajectory.usage, **usage})

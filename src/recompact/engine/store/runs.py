@@ -231,9 +231,9 @@ def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
     """The trajectories of a phase, all or those of one task. Tasks that the run skips are left out."""
-    query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
+    query = "SELECT * FROM trajectories WHERE phase = ? AND (? IS NULL OR task = ?) ORDER BY task, unit"
     skipped = _skipped_tasks(store)
-    return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
+    return [trajectory_of_row(row) for row in store._rows(query, (phase, task, task)) if row["task"] not in skipped]
 
 
 def recorded_phases(store: Store) -> tuple[str, ...]:
@@ -354,9 +354,9 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
     """Continuations by draw, of all boundaries or of one; PRE comes before POST. Skipped tasks are left out."""
     rows = store._rows(
         "SELECT c.*, t.task FROM continuations c LEFT JOIN trajectories t ON t.unit = c.unit"
-        " WHERE (?1 IS NULL OR c.unit = ?1) AND (?2 IS NULL OR c.idx = ?2)"
+        " WHERE (? IS NULL OR c.unit = ?) AND (? IS NULL OR c.idx = ?)"
         " ORDER BY c.unit, c.idx, c.draw, c.arm DESC",
-        (unit, index),
+        (unit, unit, index, index),
     )
     skipped = _skipped_tasks(store)
     return [

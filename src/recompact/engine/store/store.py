@@ -363,7 +363,7 @@ class Store:
     # -- units ---------------------------------------------------------------------------------------------------
 
     def finished(self, kind: str | None = None) -> set[str]:
-        rows = self._select("SELECT name FROM units WHERE ?1 IS NULL OR kind = ?1", (kind,))
+        rows = self._select("SELECT name FROM units WHERE ? IS NULL OR kind = ?", (kind, kind))
         return {row[0] for row in rows}
 
     def finish(self, unit: str, kind: str, result: str, seconds: float) -> None:
