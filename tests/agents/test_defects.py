@@ -63,10 +63,10 @@ def test_a_machine_without_bubblewrap_hides_no_other_defect(tmp_path: Path, monk
     problems = json.loads(checked.stdout)["problems"]
     places = [problem.partition("] ")[0] + "] " + problem.partition("] ")[2].split(":")[0] for problem in problems]
     assert places == [
-        "line 12: [agent] mask",
-        "line 11: [agent] command",
         "line 2: [suite] use",
         "line 3: [suite] tasks",
+        "line 11: [agent] command",
+        "line 12: [agent] mask",
     ]
 
 
