@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from places import deep
 
+from recompact.agents import episode as agent_episode
 from recompact.agents.client import Function
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.manifest import Manifest
@@ -170,3 +172,26 @@ async def test_what_cannot_be_looked_at_fails_the_task_of_the_agent(leave: Calla
         await episode.close()
     assert not score.success
     assert score.details["reason"]
+
+
+async def test_an_agent_is_watched_while_its_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_episode, "_DISK_LOOK", 0.1)
+
+    def agent(task: str, workspace: Path, client: object) -> None:
+        writing = threading.Timer(1.0, (workspace / "large").write_bytes, (bytes(20_000_000),))
+        writing.start()
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": task}])  # type: ignore[attr-defined]
+
+    settings = AgentSettings(("agent",), unsafe=True, limits=HostLimits(disk=10_000_000))
+    episode = AgentEpisode(settings, Task("t", "Do it."), Work(), None, Function(agent), single=True)
+    try:
+        await episode.start()
+        async with asyncio.timeout(60):
+            while episode._excess is None:
+                await asyncio.sleep(0.05)
+        assert (await episode.step(Action("", {}, "go on"))).done
+        score = await episode.score()
+    finally:
+        await episode.close()
+    assert not score.success
+    assert "[agent.limits] disk" in score.details["reason"]

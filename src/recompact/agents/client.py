@@ -204,6 +204,8 @@ class FunctionAgent:
     def excess(self) -> str:
         return ""
 
+    def kill(self) -> None: ...
+
     async def end(self) -> None:
         self._closing.set()
         await asyncio.to_thread(self._thread.join, _END)

@@ -168,4 +168,6 @@ class RunningLoop:
     def excess(self) -> str:
         return ""
 
+    def kill(self) -> None: ...
+
     async def end(self) -> None: ...

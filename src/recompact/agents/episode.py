@@ -45,8 +45,8 @@ STRATEGY = "agent"
 SIDE = "side"
 """The role of calls that are not part of an agent's main conversation."""
 
-_LOOK = 0.25  # seconds between two looks at what an agent uses
-_DISK_LOOK = 2.0
+_LOOK = 0.25  # seconds between two looks at what an agent uses that is at work
+_DISK_LOOK = 2.0  # between two at what it wrote, and at one that waits for its model, whose daemons may go on
 _REPEATS = 20  # times that an agent may send the same request again
 _REFUSED = "the gateway refused a request"
 _REVIVALS = 2  # times that an agent that was killed is brought back
@@ -117,6 +117,8 @@ class AgentEpisode:
         self._revivals = 0
         self._directories: AgentDirectories | None = None
         self._agent: RunningAgent | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._excess: EnvironmentFailed | _OverfullError | None = None  # why it was killed while nobody waited for it
         self._first: tuple[Message, ...] = ()
         self._pending: Exchange | None = None
 
@@ -210,6 +212,9 @@ class AgentEpisode:
             self._task.text,
             AgentCallbacks(self._arrive, self._report_misuse, self._note_refusal),
         )
+        self._excess = None
+        if self._settings.timeout != math.inf:
+            self._watching = asyncio.create_task(self._watch(self._agent))
         try:
             arrival = await self._arrival("its first request")
         except _OverfullError as error:
@@ -234,6 +239,8 @@ class AgentEpisode:
     async def _stop(self) -> None:
         agent, self._agent = self._agent, None
         self._pending = None
+        if self._watching is not None:
+            self._watching.cancel()
         if agent is None:
             return
         for task in self._asking:
@@ -259,9 +266,11 @@ class AgentEpisode:
         exchange = self._pending
         if exchange is None:
             raise EnvironmentFailed(f"{self._what}: the agent has ended, so nothing can be delivered to it")
-        self._deliver(exchange, action)
         change: Mapping[str, str] = {}
         try:
+            if self._excess is not None:
+                raise self._excess
+            self._deliver(exchange, action)
             arrival = await self._arrival("its next request")
             if arrival is None:
                 self._check_exit()
@@ -332,10 +341,22 @@ class AgentEpisode:
         finally:
             getting.cancel()
 
+    async def _watch(self, agent: RunningAgent) -> None:
+        """Kill an agent that uses too much while nobody waits for it: its model is asked. The next step tells why."""
+        while self._excess is None:
+            await asyncio.sleep(_DISK_LOOK)
+            try:
+                await self._look()
+            except (EnvironmentFailed, _OverfullError) as excess:
+                self._excess = excess
+                await asyncio.to_thread(agent.kill)
+
     async def _look(self) -> None:
         """See, now and then, whether the agent uses more than it may."""
         assert self._agent is not None
         assert self._directories is not None
+        if self._excess is not None:
+            raise self._excess
         now = time.monotonic()
         if now < self._next_look:
             return

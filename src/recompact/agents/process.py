@@ -190,7 +190,7 @@ class AgentProcess:
 
     async def _end(self) -> None:
         if self._process.returncode is None:
-            await asyncio.to_thread(self._kill)
+            await asyncio.to_thread(self.kill)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END):
                 await self.ended
@@ -199,7 +199,7 @@ class AgentProcess:
             reader.cancel()
         await asyncio.to_thread(self._group.remove)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         pids = stop_tree(self._process.pid)
         handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
         with contextlib.suppress(ProcessLookupError, PermissionError):

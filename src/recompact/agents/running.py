@@ -24,6 +24,10 @@ class RunningAgent(Protocol):
         """What it uses too much of, or nothing."""
         ...
 
+    def kill(self) -> None:
+        """End its processes at once, where it has any; `end` has still to be called."""
+        ...
+
     async def end(self) -> None:
         """End it and all it started, and wait until they are gone."""
         ...
