@@ -271,7 +271,8 @@ def _candidates(record: AdaptationRecord) -> Iterator[str]:
         for clause in candidate.clauses:
             text = " ".join(f"{template.first} {template.update}".split()) if template else ""
             absent = "" if " ".join(clause.text.split()) in text else " **(listed, but not in the template)**"
-            yield f"- under *{markdown_text(clause.section)}*: {markdown_text(clause.text)}{absent}"
+            proof = f" [{clause.proof}]" if clause.proof else ""
+            yield f"- under *{markdown_text(clause.section)}*: {markdown_text(clause.text + proof)}{absent}"
         yield from (f"- of its drafts: {markdown_text(_shorten(reason))}" for reason in candidate.objections)
 
 

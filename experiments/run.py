@@ -111,9 +111,10 @@ def run(
     stage: str,
     limit: int | None,
     runs: int,
-    until: Stage = "select",
+    until: Stage | None = None,
 ) -> int:
     """Do what is left of it. A method that came to nothing has no arm; the others continue."""
+    until = until or experiment.plan.until
     failed: list[str] = []
     if fewest := experiment.plan.solvable:
         solved = asyncio.run(solved_without_compaction(experiment))
@@ -186,9 +187,8 @@ def main() -> int:
         if given.recorded:
             experiment = without_models(experiment)
         methods = given.method or experiment.plan.methods
-        until = given.until or experiment.plan.until
         try:
-            code = run(experiment, methods, given.stage, given.limit, runs, until)
+            code = run(experiment, methods, given.stage, given.limit, runs, given.until)
         finally:
             write_page(experiment)
         in_part = given.method or given.limit or given.runs or given.stage != "all" or given.until
