@@ -238,9 +238,11 @@ def test_memory_that_is_in_no_process_is_limited_by_the_kernel() -> None:
         group = ControlGroup.new(GROUPS or Path(), 16, memory << 20, process_limit().memory_groups)
         try:
             done = subprocess.run(group.entered([sys.executable, "-c", code]), capture_output=True, check=False)
+            ended_by_kernel = group.out_of_memory()
         finally:
             group.remove()
         assert done.returncode == ends
+        assert ended_by_kernel == (ends != 0)
         assert not any(place and place.exists() for place in (group.place, group.memory))
 
 
@@ -262,8 +264,21 @@ def test_in_version_2_one_group_limits_processes_and_memory(tmp_path: Path, monk
     assert group.entered(["true"])[-2:] == [str(group.place / group.place.name / "cgroup.procs"), "true"]
 
 
+@pytest.mark.parametrize(
+    ("file", "before"), [("memory.events", "low 0\noom 3\n"), ("memory.oom_control", "under_oom 1\n")]
+)
+def test_what_the_kernel_ended_for_its_memory_is_known(tmp_path: Path, file: str, before: str) -> None:
+    group = ControlGroup(tmp_path)
+    inside = tmp_path / tmp_path.name
+    inside.mkdir()
+    for count, known in ((0, False), (2, True)):
+        (inside / file).write_text(f"{before}oom_kill {count}\n")
+        assert group.out_of_memory() is known
+
+
 def test_without_a_group_commands_run_as_they_are() -> None:
     assert ControlGroup().entered(["true"]) == ["true"]
+    assert not ControlGroup().out_of_memory()
     ControlGroup().remove()
 
 

@@ -34,7 +34,7 @@ from recompact.agents.settings import (
 )
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.host_process import interpreter_places
-from recompact.environments.host_usage import excess
+from recompact.environments.host_usage import excess, memory_excess
 from recompact.environments.own_directory import empty_directory, own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
@@ -172,7 +172,11 @@ class AgentProcess:
         limits = self._settings.limits
         if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
-        if self.ended.done() and self.ended.result() and self._group.refused():  # it failed before anybody looked
+        if not (self.ended.done() and self.ended.result()):
+            return ""
+        if self._group.out_of_memory():  # it failed before anybody looked
+            return memory_excess(limits).replace("[suite.limits]", "[agent.limits]")
+        if self._group.refused():
             return (
                 f"it had more than {limits.processes} processes or threads, and the kernel refused it another"
                 " ([agent.limits] processes)"

@@ -76,6 +76,11 @@ class ControlGroup:
         places = (self.place, self.place / self.place.name)  # kernels differ in where they count
         return any(_refusals(place) for place in places)
 
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process in it for its memory, which can be sooner than anybody looked."""
+        groups = [place for place in (self.place, self.memory) if place is not None]
+        return any(_kills(inside) for place in groups for inside in (place, place / place.name))
+
     @contextlib.contextmanager
     def kept_on_success(self) -> Iterator[ControlGroup]:
         """The group, which is removed if the body fails."""
@@ -162,9 +167,18 @@ def _path_in_mount(path: str, place: Path, root: str) -> Path:
 
 
 def _refusals(place: Path) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):  # it is gone, or the kernel does not count
-        fields = (place / "pids.events").read_text().split()
-        return int(fields[fields.index("max") + 1])
+    return _count(place / "pids.events", "max")
+
+
+def _kills(place: Path) -> int:
+    return sum(_count(place / name, "oom_kill") for name in ("memory.events", "memory.oom_control"))
+
+
+def _count(file: Path, event: str) -> int:
+    """How often the kernel counted an event of a group; 0 where the file is gone, or the kernel does not count it."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = file.read_text().split()
+        return int(fields[fields.index(event) + 1])
     return 0
 
 

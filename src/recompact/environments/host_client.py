@@ -15,7 +15,7 @@ from typing import Any
 
 from recompact.environments.async_channel import MalformedMessage
 from recompact.environments.host_process import HostProcess, HostSettings, start_host
-from recompact.environments.host_usage import PLACES, disk_excess, excess
+from recompact.environments.host_usage import PLACES, disk_excess, excess, memory_excess
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
 from recompact.environments.shaping import WrongShape, shape_line, shape_name, shape_request
 from recompact.errors import InputError
@@ -237,6 +237,8 @@ class HostClient:
         return EnvironmentFailed(f"{self._what}: {why} and its host was killed")
 
     async def _end_crashed(self, how: str, verb: str) -> EnvironmentFailed:
+        if not self._excess and self._process is not None and self._process.out_of_memory():
+            self._excess = memory_excess(self._settings.limits)  # the kernel was sooner than our look
         if self._excess:
             return await self._end_host(f"{verb}: {self._excess}")
         code = await self._process.exit_code() if self._process is not None else None

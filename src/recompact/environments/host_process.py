@@ -108,6 +108,10 @@ class HostProcess:
             return 128 - code if code > 128 else code  # as a sandbox and a guard tell it
         return None
 
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has ended one of its processes for its memory."""
+        return self._group.out_of_memory()
+
     async def end(self) -> None:
         """Kill all of it: an environment may have left children behind."""
         try:

@@ -26,9 +26,12 @@ def excess(pids: Sequence[int], limits: HostLimits) -> str:
     if disk > limits.disk:
         return f"it wrote more than {limits.disk:,} bytes to files that it removed and kept open ([suite.limits] disk)"
     shared = sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory
-    if shared or memory > limits.memory:
-        return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
-    return ""
+    return memory_excess(limits) if shared or memory > limits.memory else ""
+
+
+def memory_excess(limits: HostLimits) -> str:
+    """What is said of processes that used too much memory, whoever noticed it: the harness or the kernel."""
+    return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
 
 
 def disk_excess(private: Path, limits: HostLimits) -> str:

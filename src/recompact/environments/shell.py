@@ -253,7 +253,11 @@ def _follow(
                 return reason
             after = time.monotonic()
             look = after + max(_POLL, after - now)  # at most half of the time
-    return ""
+    return _too_much_memory(limits) if group.out_of_memory() else ""
+
+
+def _too_much_memory(limits: CommandLimits) -> str:
+    return f"it used more than {limits.memory:,} bytes of memory"
 
 
 def _excess(processes: Sequence[int], directory: Path, limits: CommandLimits) -> str:
@@ -261,7 +265,7 @@ def _excess(processes: Sequence[int], directory: Path, limits: CommandLimits) ->
         return f"it started more than {limits.processes} processes"
     memory, disk = held_open(processes)
     if max(sum(map(resident, processes)), memory) > limits.memory:
-        return f"it used more than {limits.memory:,} bytes of memory"
+        return _too_much_memory(limits)
     if disk > limits.disk:
         return f"it wrote more than {limits.disk:,} bytes to files that it removed and kept open"
     excess = tree_excess(directory, limits.disk)
