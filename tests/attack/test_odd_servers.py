@@ -61,7 +61,7 @@ async def send_for_ever(http: web.Request) -> web.StreamResponse:
 
 async def speak_no_http(http: web.Request) -> web.StreamResponse:
     assert http.transport is not None
-    http.transport.write(b"SSH-2.0-OpenSSH_9.6\r\n")  # type: ignore[attr-defined]
+    http.transport.write(b"SSH-2.0-OpenSSH_9.6\r\n")
     return await hang_up(http)
 
 
@@ -78,8 +78,8 @@ SERVERS: dict[str, Answer] = {
     "stops halfway": stop_halfway,
     "sends for ever": send_for_ever,
     "speaks no HTTP": speak_no_http,
-    "claims to be packed": sending(b"{}", **{"Content-Encoding": "gzip"}),
-    "unpacks to much": sending(gzip.compress(bytes(300_000_000), 1), **{"Content-Encoding": "gzip"}),
+    "claims to be packed": sending(b"{}", 200, **{"Content-Encoding": "gzip"}),
+    "unpacks to much": sending(gzip.compress(bytes(300_000_000), 1), 200, **{"Content-Encoding": "gzip"}),
     "a number of 100,000 digits": sending(b'{"choices": ' + b"9" * 100_000 + b"}"),
 }
 

@@ -166,6 +166,8 @@ class HostClient:
         return self._log
 
     async def _send(self, process: HostProcess, verb: str, message: Mapping[str, Any]) -> None:
+        if self._excess:  # it is being killed, and might still answer
+            raise await self._end_host(f"{verb}: {self._excess}")
         try:
             async with asyncio.timeout(self._settings.timeout):
                 await process.channel.send(message)

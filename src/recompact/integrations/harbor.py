@@ -49,8 +49,11 @@ class _Run:
     def excess(self) -> str:
         return ""  # its environment has limits of its own
 
-    async def end(self) -> None:
+    def kill(self) -> None:
         self.work.cancel()
+
+    async def end(self) -> None:
+        self.kill()
         await asyncio.gather(self.work, return_exceptions=True)
         await self.gateway.close()
 
