@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,21 @@ async def test_the_verbs_work_across_the_pipe(suite: HostedSuite) -> None:
     assert len((await episode.step(do("big"))).text) == 3_000_000
     await episode.close()
     await other.close()
+
+
+async def test_an_interpreter_with_none_of_our_packages_plays_an_episode(tmp_path: Path) -> None:
+    """Benchmarks have environments of their own, in which neither Recompact nor what it needs is installed. Ours must
+    not hide theirs either: what lies beside the host's own file is no module of a suite."""
+    venv.create(tmp_path / "own", symlinks=True)
+    (tmp_path / "odd.py").write_text(
+        SUITE.replace("return Observation(str(self.n)", "import shell; return Observation(shell.WHOSE")
+    )
+    (tmp_path / "shell.py").write_text("WHOSE = 'of the suite'")
+    suite = HostedSuite("odd.py:Suite", directory=tmp_path, timeout=10, python=str(tmp_path / "own" / "bin" / "python"))
+    episode = suite.episode(TASK)
+    await episode.start()
+    assert (await episode.step(do("end"))).text == "of the suite"
+    await episode.close()
 
 
 @pytest.mark.parametrize(
