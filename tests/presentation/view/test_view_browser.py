@@ -192,7 +192,8 @@ def test_a_page_follows_a_run_that_is_written_and_then_killed(
     browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     config = tmp_path / "mine.toml"
-    config.write_text('[suite]\nuse = "pocket"\nlimit = 60\n[compressor]\nbudget = 2048\n[run]\nconcurrency = 1\n')
+    suite = '[suite]\nuse = "pocket"\nsplit = "test"'  # 168 tasks: more than are played before the page is read
+    config.write_text(f"{suite}\n[compressor]\nbudget = 2048\n[run]\nconcurrency = 1\n")
     words = [sys.executable, "-m", "recompact", "collect", str(config)]
     with served(tmp_path / "runs") as address:
         browser.driver.get(address)
@@ -204,13 +205,13 @@ def test_a_page_follows_a_run_that_is_written_and_then_killed(
             seen = browser.ask(count)
             wait_for(lambda: browser.ask(count) > seen)
             left = "return document.querySelector('.rows td.left').textContent"
-            wait_for(lambda: re.search(r"about \d+ (s|min)\s+collect: \d+ of 60", browser.ask(left)))
+            wait_for(lambda: re.search(r"about \d+ (s|min)\s+collect: \d+ of 168", browser.ask(left)))
         finally:
             os.kill(driver.pid, signal.SIGKILL)
             driver.wait()
         wait_for(lambda: "being written" not in browser.ask("return document.querySelector('main').textContent"))
         assert browser.ask(count) > 0
-        assert re.search(r"stopped\s+collect: \d+ of 60", browser.ask(left))
+        assert re.search(r"stopped\s+collect: \d+ of 168", browser.ask(left))
 
 
 def test_reading_needs_no_script(browser: Browser) -> None:
