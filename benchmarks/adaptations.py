@@ -26,8 +26,8 @@ import recompact
 from arena import FIFO, NONE, Arm, accuracy, play
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.facts import CLAUSES, ORDERS, SPARING, Form, with_clauses
+from recompact.adaptation.method import load_method
 from recompact.adaptation.placement import without_absolutes
-from recompact.adaptation.registry import load_method
 from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config

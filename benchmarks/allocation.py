@@ -38,8 +38,7 @@ from recompact.engine.collection import collect
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
-from recompact.values.effect import PAPER
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import PAPER, BoundaryId, Outcome, Outcomes
 from recompact.values.progress import Silent
 from recompact.values.stats import Estimate, pearson, percentile_estimate
 

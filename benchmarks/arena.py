@@ -14,8 +14,8 @@ from random import Random
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
-from recompact.compressors.protocol import Compaction, Compressor, Scope
-from recompact.engine.rollout import Agent, rollout
+from recompact.compressors.protocol import Compressor, Scope
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Opening, Task
 from recompact.models.journal import seed_of
@@ -133,21 +133,6 @@ def _common(world: World, unit: str, budget: int) -> tuple[float, float, str, in
     return world.traits.wander, world.traits.wander_on, unit, budget
 
 
-class _FirstCompaction(Exception):
-    """The episode has come to its first compaction, with this context."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__("the first compaction is due")
-        self.context = context
-
-
-class _Halt:
-    """A compressor that ends the common part."""
-
-    async def compress(self, context: Context, budget: int) -> Compaction:
-        raise _FirstCompaction(context)
-
-
 class Player:
     """The simulated agent without an account of its tokens: the same messages for the same seeds."""
 
@@ -165,22 +150,14 @@ class Player:
 async def _begin(world: World, task: Task, unit: str, budget: int) -> _Start | Trajectory:
     episode = InProcessEpisode(SUITE.environment(task), task.id)
     agent = Agent(Player(world.traits, f"{unit}/agent"))
-    try:
-        opening = await episode.start()
-        return await rollout(
-            task=task.id,
-            agent=agent,
-            episode=episode,
-            opening=opening,
-            count=COUNT,
-            compressor=_Halt(),
-            budget=budget,
-            step_limit=STEP_LIMIT,
-        )
-    except _FirstCompaction as reached:
-        return _Start(reached.context, await episode.snapshot())
-    finally:
-        await episode.close()
+    trajectory = await run_episode(
+        task, episode, agent, count=COUNT, budget=budget, step_limit=STEP_LIMIT, stop_when_due=True
+    )
+    if trajectory.ending != "compaction due":
+        return trajectory
+    stop = trajectory.boundaries[-1]
+    assert stop.snapshot is not None
+    return _Start(stop.pre, stop.snapshot)
 
 
 async def _go_on(world: World, task: Task, arm: Arm, unit: str, start: _Start, budget: int) -> Outcome:
@@ -207,23 +184,18 @@ async def _continue(
     log = _Log(arm.habits or world.habits, f"{own}/compressor")
     episode = InProcessEpisode(SUITE.environment(task), task.id)
     agent = Agent(Player(world.traits, f"{own}/agent"))
-    try:
-        opening = await episode.start()
-        await episode.restore(start.snapshot)
-        trajectory = await rollout(
-            task=task.id,
-            agent=agent,
-            episode=episode,
-            opening=opening,
-            count=COUNT,
-            context=start.context,
-            compressor=_compressor(arm, task, log)(opening),
-            budget=budget,
-            step_limit=STEP_LIMIT - len(start.context.turns),
-            snapshots=False,
-        )
-    finally:
-        await episode.close()
+    trajectory = await run_episode(
+        task,
+        episode,
+        agent,
+        count=COUNT,
+        snapshot=start.snapshot,
+        context=start.context,
+        compressor=_compressor(arm, task, log),
+        budget=budget,
+        step_limit=STEP_LIMIT - len(start.context.turns),
+        snapshots=False,
+    )
     return trajectory, log
 
 

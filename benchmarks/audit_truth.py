@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from random import Random
@@ -25,19 +26,21 @@ from statistics import fmean
 from textwrap import fill
 
 from allocation import BUDGET, CACHE, collect_run, draw_truth, run_name
-from recompact.audit.runs import audit_run
+from recompact.audit.auditing import audit_run
 from recompact.audit.scoring import assess
-from recompact.audit.worth import FILE, STRATA, Stratum, Worth, sentences, stratum_of
+from recompact.audit.worth import FILE
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.store import Store
-from recompact.values.effect import PAPER
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import PAPER, BoundaryId
 from recompact.values.stats import Estimate, percentile_estimate, ranks, spearman, wilson
 
 DOCS = Path(__file__).parent.parent / "docs" / "audit.md"
 BEGIN, END = "<!-- worth -->", "<!-- /worth -->"
 WORLD = "the embedded world (pocket)"
 RESAMPLES = 2000
+EDGES = (1e-9, 1.0)
+"""Scores fall into three strata: nothing beyond placebo, rarer than that, and at most one in ten."""
+STRATA = ("0", "below 1", "1 and above")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,33 @@ class Observed:
     @property
     def harmful(self) -> bool:
         return self.hazard >= PAPER.hazard or self.burden >= PAPER.burden
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The compactions with a score in one range: how many of them were really harmful, by either effect."""
+
+    name: str
+    compactions: int
+    harmful: Estimate | None  # the share; None without any
+    mean_burden: float | None
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The score beside the truth. `with_hazard` and `with_burden` are rank correlations with true H and B."""
+
+    world: str
+    command: str
+    tasks: int
+    compactions: int
+    scored: int
+    harmful: int
+    draws: int
+    with_hazard: Estimate | None
+    with_burden: Estimate | None
+    auc: Estimate | None  # of harmful against harmless
+    strata: tuple[Stratum, ...]
 
 
 def observe_compactions(split: str, seeds: range, draws: int, limit: int | None, cache: Path) -> list[Observed]:
@@ -111,6 +141,14 @@ def strata(cases: Sequence[Observed]) -> tuple[Stratum, ...]:
     return tuple(out)
 
 
+def stratum_of(score: float) -> str:
+    """
+    >>> [stratum_of(score) for score in (0.0, 0.4, 2.0)]
+    ['0', 'below 1', '1 and above']
+    """
+    return STRATA[bisect_right(EDGES, score)]
+
+
 def _with_room(share: Estimate | None, cases: int) -> Estimate | None:
     """The wider of the interval over tasks and Wilson's: where no case is harmful, no resample has one either."""
     if share is None:
@@ -136,6 +174,54 @@ def measure_worth(test: Sequence[Observed], draws: int, command: str) -> Worth:
     )
 
 
+def sentences(worth: Worth) -> tuple[str, ...]:
+    """What the score is worth, in words that its figures support."""
+    first = (
+        f"What this score is worth was measured where the truth is known: {worth.scored:,} compactions of "
+        f"{worth.tasks} tasks in {worth.world}, each continued {worth.draws} times with and {worth.draws} "
+        f"times without it ({worth.command}). A simulation: real agents may differ."
+    )
+    return (
+        first,
+        f"Rank correlation of the score with the steps that a compaction added: {_figure(worth.with_burden)}"
+        f"{_reading(worth.with_burden)}; with the success that it cost: {_figure(worth.with_hazard)}"
+        f"{_reading(worth.with_hazard)}. Of a harmful and a harmless compaction the harmful one had the higher score "
+        f"with probability {_figure(worth.auc)}; 0.5 is chance{_chance(worth.auc)}.",
+        f"Really harmful, by score: {'; '.join(_share(each) for each in worth.strata)}.",
+        f"So a high score {_says(worth.with_burden)} that a compaction cost steps, and {_says(worth.with_hazard)} that "
+        "it cost success: what was lost without a trace is not fetched again, and only verifying finds it.",
+    )
+
+
+def _says(estimate: Estimate | None) -> str:
+    return "is a sign" if estimate is not None and estimate.low > 0 else "is no sign"
+
+
+def _figure(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not defined"
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]".replace("-", "−")
+
+
+def _reading(estimate: Estimate | None) -> str:
+    return " (not distinguishable from zero)" if estimate is not None and estimate.low <= 0 <= estimate.high else ""
+
+
+def _chance(estimate: Estimate | None) -> str:
+    return (
+        ", and this is not distinguishable from it"
+        if estimate is not None and estimate.low <= 0.5 <= estimate.high
+        else ""
+    )
+
+
+def _share(stratum: Stratum) -> str:
+    if stratum.harmful is None:
+        return f"score {stratum.name}, none"
+    share = stratum.harmful
+    return f"score {stratum.name}, {share.value:.0%} [{share.low:.0%}, {share.high:.0%}] of {stratum.compactions:,}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE, help="where runs and true effects are kept")
@@ -157,7 +243,7 @@ def main() -> None:
         draws,
         " ".join(["python benchmarks/audit_truth.py", *_without_cache(given)]),
     )
-    text = json.dumps(worth.to_json(), indent=2) + "\n"
+    text = json.dumps({**asdict(worth), "sentences": sentences(worth)}, indent=2, ensure_ascii=False) + "\n"
     if args.write:
         Path(str(files("recompact.audit") / FILE)).write_text(text, encoding="utf-8")
         DOCS.write_text(document_figures(DOCS.read_text(encoding="utf-8"), worth), encoding="utf-8")

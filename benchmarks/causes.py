@@ -42,8 +42,7 @@ from recompact.attribution.bisection.search import NOTHING, Search, search
 from recompact.attribution.divergence import literals
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.assembly import open_study
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import OBSERVATION_TOKENS, Agent
+from recompact.engine.rollout import OBSERVATION_TOKENS, Agent, run_episode
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict

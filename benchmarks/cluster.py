@@ -31,9 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import InstantModel
-from recompact.engine.execution.episodes import run_episode
 from recompact.engine.execution.scheduler import InProcess, Unit, run_units
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.environments.cluster.connection import VARIABLES

@@ -25,9 +25,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from recompact.engine.execution.episodes import run_episode
 from recompact.engine.execution.scheduler import InProcess, Unit, run_units
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.environments.inprocess import InProcessEpisode
@@ -157,15 +156,15 @@ def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
     config = model.GenerateConfig(max_connections=concurrency)
     mock = model.get_model("mockllm/model", custom_outputs=per_call, config=config)
     with tempfile.TemporaryDirectory() as scratch:
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), time.process_time()
         (log,) = inspect_ai.eval(
             task, model=mock, log_dir=scratch, display="none", max_samples=concurrency, log_level="error", score=False
         )
-        seconds = time.perf_counter() - started
+        processor, seconds = time.process_time() - begun, time.perf_counter() - started
         if log.status != "success":
             raise SystemExit(f"inspect-ai: {str(log.error)[:200]}")
         done = sum(1 for sample in log.samples or () for m in sample.messages if m.role == "assistant")
-    return result(done, seconds, [])
+    return {**result(done, seconds, []), "processor": processor}
 
 
 def apart(kind: str, concurrency: int, episodes: int, steps: int, source: str = "") -> dict[str, Any]:
@@ -243,7 +242,9 @@ def show(report: dict[str, Any]) -> None:
         return
     print("inspect-ai, its react agent on mockllm, 64 episodes of 30 steps")
     for concurrency, r in report["inspect"].items():
-        line(concurrency, r, f"; Recompact does {report['rates'][concurrency]['rate'] / r['rate']:.1f} times as many")
+        ours = report["rates"][concurrency]
+        times = (ours["steps"] / ours[unit] / (r["steps"] / r[unit]) for unit in ("seconds", "processor"))
+        line(concurrency, r, "; Recompact does {:.1f} times as many, {:.1f} by processor time".format(*times))
 
 
 if __name__ == "__main__":

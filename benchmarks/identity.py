@@ -21,7 +21,7 @@ from pathlib import Path
 
 from allocation import BUDGET, CACHE, collect_run
 from planted_truth import boundary_truth
-from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
+from recompact.attribution.controls import IdentityCheck, TaskRuns, check_identity
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store

@@ -17,7 +17,7 @@ import numpy as np
 
 from recompact.attribution.controls import COUPLED, _coupling
 from recompact.attribution.effects import effect_of, hazard_estimate
-from recompact.attribution.no_harm import probability_none
+from recompact.attribution.posterior import probability_none
 from recompact.attribution.prior import learn_priors, pooled_dispersion, published_prior
 from recompact.evaluation.adaptations import FEWEST
 from recompact.evaluation.paired import MEASURED

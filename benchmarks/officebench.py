@@ -21,8 +21,7 @@ from typing import Any
 
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Task
-from recompact.suites.officebench.environment import OfficeBenchEnvironment
-from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.suite import OfficeBenchEnvironment, OfficeBenchSuite
 from recompact.values.trajectory import Action
 
 Call = tuple[str, dict[str, Any]]

@@ -23,8 +23,7 @@ from typing import Any
 
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.effects import channel_of
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.runs import boundary_rows, trajectory_row
@@ -38,8 +37,7 @@ from recompact.simulation.notes import is_page
 from recompact.suites.pocket import PocketSuite, parse
 from recompact.values.chat import Reply, Request
 from recompact.values.context import Context
-from recompact.values.effect import PAPER, Thresholds
-from recompact.values.outcome import ARMS, ContinuationArm
+from recompact.values.outcome import ARMS, PAPER, ContinuationArm, Thresholds
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Boundary

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from recompact.attribution.divergence import find_dropped, visible_text
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.verify import verify
-from recompact.audit.runs import audit_run
+from recompact.audit.auditing import audit_run
 from recompact.audit.scoring import assess
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

@@ -33,11 +33,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from recompact.attribution.agenda import DrawAgenda
+from recompact.attribution.agenda import DrawAgenda, draws_at_once
 from recompact.attribution.cached_input import cached_input, share_text
 from recompact.attribution.records import outcomes_in
 from recompact.attribution.registry import allocation_of
-from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import verify
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

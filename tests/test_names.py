@@ -35,13 +35,16 @@ def test_a_bare_participle_is_recognised() -> None:
 
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
-    checks = ROOT / "src/recompact/environments/conformance.py"  # its functions are named by what they check
+    except_in = {
+        ROOT / "src/recompact/environments/conformance.py",  # its functions are named by what they check
+        ROOT / "experiments/mini-files/tasks.py",  # runs under way have its fingerprint, which a new name would change
+    }
     paths = [path for place in ("src", "experiments", "benchmarks") for path in (ROOT / place).rglob("*.py")]
     assert len(paths) > 300
     wrong = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in paths
         for name in functions(path)
-        if path != checks and is_bare_participle(name) and name not in KINDS
+        if path not in except_in and is_bare_participle(name) and name not in KINDS
     ]
     assert not wrong

@@ -14,15 +14,14 @@ from annotated_types import Gt
 from hypothesis import given, strategies as st
 
 from recompact import registry
-from recompact.adaptation.method import Method
-from recompact.adaptation.registry import METHODS, load_method
+from recompact.adaptation.method import METHODS, Method, load_method
 from recompact.compressors.protocol import CompressorInputs, CompressorKind
 from recompact.compressors.registry import COMPRESSORS, load_compressor
 from recompact.engine.config import ModelConfig
 from recompact.environments.loading import SUITES, load_suite
 from recompact.errors import InputError, OptionError
 from recompact.harnesses.registry import transcript_readers
-from recompact.models.registry import MODELS, load_model
+from recompact.models.protocol import MODELS, load_model
 from recompact.registry import Registry, build, from_file
 from recompact.suites.pocket import PocketSuite
 from recompact.values.template import default_template

@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from recompact.engine.compactor import Compactor as Compactor
     from recompact.engine.config import Config as Config
     from recompact.engine.config_parser import load_config as load_config, parse_config as parse_config
-    from recompact.engine.execution.episodes import run_episode as run_episode
     from recompact.engine.execution.scheduler import Unfinished as Unfinished
     from recompact.engine.loops import (
         GatewayClient as GatewayClient,
         LoopCompaction as LoopCompaction,
         gateway as gateway,
     )
-    from recompact.engine.rollout import Agent as Agent
+    from recompact.engine.rollout import Agent as Agent, run_episode as run_episode
     from recompact.engine.store.adaptations import AdaptationRecorded as AdaptationRecorded
     from recompact.engine.store.records import EpisodeRecorded as EpisodeRecorded
     from recompact.engine.store.runs import open_run as open_run
@@ -122,10 +121,9 @@ _PUBLIC = {
     "engine.compactor": "Compactor",
     "engine.config": "Config",
     "engine.config_parser": "load_config parse_config",
-    "engine.execution.episodes": "run_episode",
     "engine.execution.scheduler": "Unfinished",
     "engine.loops": "GatewayClient LoopCompaction gateway",
-    "engine.rollout": "Agent",
+    "engine.rollout": "Agent run_episode",
     "engine.store.adaptations": "AdaptationRecorded",
     "engine.store.records": "EpisodeRecorded",
     "engine.store.runs": "open_run",

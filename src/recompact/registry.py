@@ -11,7 +11,7 @@ import operator
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from dataclasses import dataclass, field
 from functools import cache
@@ -207,8 +207,8 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
     """
     check_options(factory, options, *offered)
     parameters = _parameters(factory)
-    given = {name: value for name, value in offered.items() if name in parameters}
-    return _call(factory, {**options, **given})
+    accepted = {name: value for name, value in offered.items() if name in parameters}
+    return _call(factory, {**options, **accepted})
 
 
 def has_parameter(factory: Callable[..., Any], name: str) -> bool:
@@ -260,6 +260,9 @@ def _alternatives(annotation: Any, value: Any) -> list[str]:
     if kind is Literal:
         fits = any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
         return [] if fits else [repr(choice) for choice in get_args(annotation)]
+    if kind is Sequence and inner is str:  # one text would pass for a list of its letters
+        fits = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        return [] if fits else ["a list of texts"]
     if kind is Annotated:
         return _alternatives(inner, value) or [text for limit in limits for text in _beyond(limit, value)]
     if not isinstance(annotation, type) or annotation not in _PLAIN:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.adaptation.causes import SOFTENED, UNTESTED, KindOfCause, prior_candidates
+from recompact.adaptation.causes import SOFTENED, UNTESTED, KindOfCause, candidates_from
 from recompact.adaptation.facts import SPARING
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.placement import without_absolutes
@@ -27,7 +27,9 @@ def test_a_tested_cause_of_a_kind_keeps_its_absolute() -> None:
 
 
 def test_every_clause_has_a_proof_or_says_that_it_has_none() -> None:
-    softened, plain = prior_candidates(default_template(), [KindOfCause("result", (CAUSE,))], frozenset(), "causes")
+    softened, plain = candidates_from(
+        default_template(), [KindOfCause("result", (CAUSE,))], frozenset(), "causes", prior=True
+    )
     proofs = [clause.proof for clause in plain.clauses]
     assert proofs[0].startswith("put right at 1")
     assert proofs[1:] == [UNTESTED] * (len(SPARING.clauses) - 1)
@@ -40,4 +42,4 @@ def test_every_clause_has_a_proof_or_says_that_it_has_none() -> None:
 
 def test_one_candidate_where_there_is_no_absolute_to_take_out() -> None:
     kinds = [KindOfCause("path", (CAUSE,))]
-    assert len(prior_candidates(default_template(), kinds, frozenset(), "causes")) == 1
+    assert len(candidates_from(default_template(), kinds, frozenset(), "causes", prior=True)) == 1

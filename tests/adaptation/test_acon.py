@@ -12,7 +12,7 @@ from sentences import numbers_in
 from recompact.adaptation.acon_evidence import BASELINE, FEEDBACK, contrast
 from recompact.adaptation.adapt import Adaptation, adapt, inputs_of
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.registry import load_method
+from recompact.adaptation.method import load_method
 from recompact.engine.collection import collect
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.runs import boundary_rows, trajectories

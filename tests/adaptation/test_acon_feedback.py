@@ -17,8 +17,8 @@ from sentences import numbers_in
 from recompact.adaptation.acon_evidence import (
     BASELINE,
     CATEGORIES,
-    Contrast,
     Feedback,
+    FeedbackTasks,
     Lapse,
     contrast,
     give_feedback,
@@ -57,14 +57,14 @@ def test_a_run_that_its_environment_broke_says_nothing_in_either_phase(tmp_path:
     broken = run(0, ending="environment error")
     alone = {"a": run(1), "b": broken, "c": run(1), "d": run(1)}
     with recorded(tmp_path / "a.db", alone, {"a": run(0), "b": run(0), "c": broken, "d": run(1)}) as store:
-        assert contrast(store) == Contrast(("a",), True, failed=2, of=3)
+        assert contrast(store) == FeedbackTasks(("a",), True, failed=2, of=3)
 
 
 def test_a_task_that_never_ran_alone_is_no_regression(tmp_path: Path) -> None:
     with recorded(tmp_path / "a.db", {"a": run(1)}, {"a": run(0), "b": run(0)}) as store:
         assert contrast(store).tasks == ("a",)
     with recorded(tmp_path / "b.db", {}, {"b": run(0)}) as store:
-        assert contrast(store) == Contrast(("b",), False, failed=1, of=1)
+        assert contrast(store) == FeedbackTasks(("b",), False, failed=1, of=1)
 
 
 @pytest.mark.parametrize(("after", "regressed"), [(0.5, False), (0.4375, True), (0.9, False)])
@@ -97,9 +97,9 @@ def test_only_successes_both_ways_are_slow(tmp_path: Path, values: tuple[float, 
 
 
 def test_what_serves_is_said() -> None:
-    assert numbers_in(Contrast((), False, 0, 7).statement) == ["7"]
-    assert numbers_in(Contrast(("a", "b"), True, 3, 7).statement) == ["2", "7"]
-    assert numbers_in(Contrast(("a", "b", "c"), False, 3, 7).statement) == ["3"]
+    assert numbers_in(FeedbackTasks((), False, 0, 7).statement) == ["7"]
+    assert numbers_in(FeedbackTasks(("a", "b"), True, 3, 7).statement) == ["2", "7"]
+    assert numbers_in(FeedbackTasks(("a", "b", "c"), False, 3, 7).statement) == ["3"]
 
 
 # --- two runs as one text

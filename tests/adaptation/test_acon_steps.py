@@ -17,8 +17,8 @@ from recompact.adaptation.acon_evidence import (
     SHORTER,
     Analysis,
     CompactionText,
-    Contrast,
     Feedback,
+    FeedbackTasks,
     Needed,
     Spare,
 )
@@ -43,7 +43,7 @@ class World:
     """What is recorded and what the optimizer says; and what was done."""
 
     tasks: Sequence[str] = ("a", "b", "c")
-    contrasted: Contrast = field(default_factory=lambda: Contrast(("a", "b"), True, 2, 3))
+    contrasted: FeedbackTasks = field(default_factory=lambda: FeedbackTasks(("a", "b"), True, 2, 3))
     feedback: Mapping[str, Feedback] = field(default_factory=dict)
     analyses: Mapping[str, Analysis] = field(default_factory=dict)
     usable: bool = True
@@ -61,7 +61,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
     async def run(phase: str, episodes: Sequence[Episode], *, template: Template, compaction: bool) -> None:
         world.runs += [(compaction, each.unit, phase, template.hash) for each in episodes]
 
-    def contrast(store: Any, ratio: Any) -> Contrast:
+    def contrast(store: Any, ratio: Any) -> FeedbackTasks:
         world.ratio = ratio
         return world.contrasted
 
@@ -157,20 +157,20 @@ def test_a_candidate_sees_as_many_entries_as_it_is_given(monkeypatch: pytest.Mon
     tasks = tuple(f"t{n:02d}" for n in range(40))
     entries = {task: feedback(task) for task in tasks}
     for method, number in ((acon_ut(), 30), (acon_ut(samples=5), 5), (acon_ut(samples=99), 40)):
-        world = World(tasks=tasks, contrasted=Contrast(tasks, True, 40, 40), feedback=entries)
+        world = World(tasks=tasks, contrasted=FeedbackTasks(tasks, True, 40, 40), feedback=entries)
         proposed(monkeypatch, world, method)
         assert len(world.chosen["acon-ut-1"]) == number
     assert SAMPLES == 30
 
 
 def test_a_task_that_is_no_longer_chosen_gives_no_feedback(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(contrasted=Contrast(("gone", "a"), True, 2, 3), feedback=BOTH)
+    world = World(contrasted=FeedbackTasks(("gone", "a"), True, 2, 3), feedback=BOTH)
     proposed(monkeypatch, world, acon_ut())
     assert world.asked["feedback"] == ["feedback/a"]
 
 
 def test_without_failures_the_statement_is_in_the_place_of_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = Contrast((), False, 0, 3)
+    nothing = FeedbackTasks((), False, 0, 3)
     proposal = proposed(monkeypatch, World(contrasted=nothing), acon_ut())
     told = Candidate("acon-ut", None, (), (nothing.statement,))
     assert proposal == Proposal((told,), statement=nothing.statement)
@@ -221,14 +221,14 @@ def test_utco_starts_from_the_original_where_that_stays(monkeypatch: pytest.Monk
 
 
 def test_utco_keeps_what_ut_has_to_say_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(contrasted=Contrast((), False, 0, 3), analyses=ANALYSES)
+    world = World(contrasted=FeedbackTasks((), False, 0, 3), analyses=ANALYSES)
     proposal = proposed(monkeypatch, world, acon_utco())
     assert [candidate.name for candidate in proposal.candidates] == ["acon-ut", "acon-utco-1"]
     assert (proposal.statement, proposal.unusable) == ("", False)
 
 
 def test_where_neither_half_comes_to_anything_both_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = Contrast((), False, 0, 3)
+    nothing = FeedbackTasks((), False, 0, 3)
     proposal = proposed(monkeypatch, World(contrasted=nothing, scores={}), acon_utco())
     assert [candidate.template for candidate in proposal.candidates] == [None, None]
     assert proposal.statement == " ".join(candidate.objections[0] for candidate in proposal.candidates)
@@ -238,7 +238,7 @@ def test_where_neither_half_comes_to_anything_both_reasons_are_given(monkeypatch
 
 def test_analyses_of_no_use_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = {name: Analysis(name, 9) for name in ANALYSES}
-    world = World(contrasted=Contrast((), False, 0, 3), analyses=empty)
+    world = World(contrasted=FeedbackTasks((), False, 0, 3), analyses=empty)
     proposal = proposed(monkeypatch, world, acon_utco())
     assert proposal.unusable
     assert len(proposal.candidates[1].objections) == 1
@@ -261,7 +261,7 @@ def test_successes_with_compactions_serve_and_graded_ones_from_a_score_on(
     monkeypatch: pytest.MonkeyPatch, value: float, compactions: int, serves: bool
 ) -> None:
     world = World(
-        contrasted=Contrast((), False, 0, 3), analyses=ANALYSES, tasks=("a",), scores={"a": (value, compactions)}
+        contrasted=FeedbackTasks((), False, 0, 3), analyses=ANALYSES, tasks=("a",), scores={"a": (value, compactions)}
     )
     proposed(monkeypatch, world, acon_utco())
     assert ("analysis" in world.asked) == serves

@@ -33,8 +33,7 @@ from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.simulation.guidance import orders_in, read_guidance
 from recompact.simulation.judgement import write_clause
-from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.simulation.optimizer_baselines import compare, rewrite as simulated_rewriting, shorten
+from recompact.simulation.optimizer import SimulatedOptimizer, compare, rewrite as simulated_rewriting, shorten
 from recompact.simulation.parameters import Judgement
 from recompact.suites.pocket import PocketSuite
 from recompact.values.candidate import read_record

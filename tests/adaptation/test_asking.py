@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import Scripted
+from method_support import method_inputs
 
+from recompact.adaptation.method import answers
 from recompact.adaptation.optimizer import (
     COMPLAINT,
     PLAIN,
@@ -154,3 +157,40 @@ def test_an_answer_that_is_no_json_is_read_in_its_own_way() -> None:
 )
 def test_the_object_is_found_bare_or_in_a_fence(text: str, value: Any) -> None:
     assert read_json(text) == value
+
+
+# --- which questions are asked again
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "then"),
+    [
+        ({}, ["a", "b"], ["new", "new"]),
+        ({"a": "good"}, ["b"], ["good", "new"]),
+        ({"a": "bad"}, ["b"], ["bad", "new"]),
+        ({"a": "bad", "b": "good"}, [], ["bad", "good"]),
+        ({"a": "bad", "b": "bad"}, ["a~2", "b~2"], ["new", "new"]),
+        ({"a": "bad", "b": "bad", "a~2": "good"}, ["b~2"], ["good", "new"]),  # stopped halfway
+        ({"a": "bad", "b": "bad", "a~2": "bad"}, ["b~2"], ["bad", "new"]),
+        ({"a": "bad", "a~2": "good"}, ["b"], ["good", "new"]),
+        ({"a": "bad", "b": "bad", "a~2": "bad", "b~2": "bad"}, ["a~3", "b~3"], ["new", "new"]),
+        ({"a": "bad", "b": "poor"}, ["a~2"], ["new", "poor"]),  # only what failed
+        ({"a": "poor", "b": "poor"}, [], ["poor", "poor"]),
+    ],
+)
+def test_what_failed_is_asked_again_where_nothing_is_useful(
+    known: dict[str, str], asked: list[str], then: list[str]
+) -> None:
+    results, new = dict(known), list[str]()
+    records = SimpleNamespace(finished=lambda kind: set(results), result=lambda name: results[name])
+
+    async def complete(stage: str, kind: str, units: Any) -> None:
+        new.extend(unit.name for unit in units if unit.name not in results)
+        results.update(dict.fromkeys(new, "new"))
+
+    inputs = method_inputs(records=records, complete=complete)
+    units = {key: key for key in "ab"}
+    found = asyncio.run(
+        answers(inputs, "s", "k", units, None, useful="good".__eq__, failed="bad".__eq__)  # type: ignore[arg-type]
+    )
+    assert (new, found) == (asked, dict(zip("ab", then, strict=True)))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from method_support import method_inputs
+from sentences import numbers_in
 
+from recompact.adaptation import causes as causes_module
 from recompact.adaptation.cause_kinds import LENGTH, LOST, Trials, check_clause, form_kinds, kinds_of, lost_kinds
 from recompact.adaptation.causes import (
     SOFTENED,
@@ -14,10 +21,11 @@ from recompact.adaptation.causes import (
     UNTESTED,
     KindOfCause,
     Settings,
+    _gather,
+    _statement,
     candidates_from,
     causes,
     causes_random,
-    prior_candidates,
     weigh_kinds,
 )
 from recompact.adaptation.facts import SPARING
@@ -85,7 +93,7 @@ def test_a_proof_has_the_numbers_of_its_causes(own: list[tuple[str, bool]], numb
 
 def test_every_kind_gets_a_clause_and_only_tested_ones_an_answer() -> None:
     tested = KindOfCause("page", (cause(task="p"),))
-    whole, *rest = prior_candidates(default_template(), [tested], frozenset(), "causes")
+    whole, *rest = candidates_from(default_template(), [tested], frozenset(), "causes", prior=True)
     assert whole.template is not None
     proofs = [clause.proof for clause in whole.clauses]
     assert [clause.answers for clause in whole.clauses if clause.answers] == [("p#1",)]
@@ -230,3 +238,101 @@ def test_absolutes_go_where_no_tested_cause_needs_them() -> None:
     softer, changed = without_absolutes(template)
     assert changed
     assert all(sentence in softer.first + softer.update for _, sentence in changed)
+
+
+# --- how many tasks it takes
+
+
+def gathered(tasks: int, added: int, causes_of: Sequence[Sequence[tuple[Cause, tuple[Kind, ...]]]], **more: Any) -> Any:
+    """What is asked for, batch by batch, and what comes of it; `causes_of` are the causes after each batch."""
+    asked: list[int] = []
+    supply = more.pop("supply", 99)
+
+    async def collect_more(number: int) -> tuple[str, ...]:
+        asked.append(number)
+        return tuple(f"more-{n}" for n in range(min(number, supply - sum(asked[:-1]))))
+
+    async def find(inputs: Any) -> Any:
+        seen.append(len(inputs.tasks))
+        return causes_of[min(len(asked), len(causes_of) - 1)]
+
+    seen: list[int] = []
+    inputs = method_inputs(
+        tasks=tuple(range(tasks)),
+        records=SimpleNamespace(metadata=SimpleNamespace(added=("x",) * added)),
+        collect_more=collect_more,
+        spare_tasks=more.pop("spare", 0),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(causes_module._FINDERS, "tested", find)
+        after, known, number = asyncio.run(_gather(inputs, Settings(**more)))
+    assert len(after.tasks) == seen[-1]
+    return asked, seen, len(known), number
+
+
+def known_causes(success: int, steps: int = 0, kindless: int = 0) -> list[tuple[Cause, tuple[Kind, ...]]]:
+    page: tuple[Kind, ...] = ("page",)
+    return [*[(cause(), page)] * success, *[(cause("steps"), page)] * steps, *[(cause(), page[1:])] * kindless]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "added", "options", "asked", "number"),
+    [
+        (10, 0, {"more_tasks": 12}, [5, 5, 2], 12),
+        (10, 4, {"more_tasks": 12}, [3, 3, 2], 12),  # a batch is half of the tasks that were chosen first
+        (11, 0, {"more_tasks": 5}, [5], 5),
+        (1, 0, {"more_tasks": 2}, [1, 1], 2),
+        (10, 0, {"more_tasks": 0, "spare": 8}, [], 0),
+        (10, 0, {"spare": 8}, [5, 3], 8),
+        (10, 5, {"more_tasks": 5}, [], 5),
+        (10, 0, {"more_tasks": 20, "supply": 6}, [5, 5, 5], 6),  # until there are none
+    ],
+)
+def test_tasks_are_added_in_batches_up_to_the_ceiling(
+    tasks: int, added: int, options: dict[str, Any], asked: list[int], number: int
+) -> None:
+    found = gathered(tasks, added, [known_causes(3, steps=5, kindless=5)], **options)
+    assert found[0] == asked
+    assert found[3] == number
+    assert found[1][0] == tasks
+    assert found[1][-1] == tasks + number - added
+
+
+@pytest.mark.parametrize(("success", "batches"), [([3, 4], 1), ([4], 0), ([0, 1, 9], 2)])
+def test_no_task_is_added_once_four_causes_of_lost_success_have_a_kind(success: list[int], batches: int) -> None:
+    asked, _, known, _ = gathered(10, 0, [known_causes(n, steps=9) for n in success], more_tasks=40)
+    assert asked == [5] * batches
+    assert known == success[-1] + 9
+
+
+def test_the_statement_has_the_numbers_and_names_the_kinds_that_no_cause_counts_for() -> None:
+    assert numbers_in(_statement(1, 1_200, 0, ())) == ["1", "1,200"]
+    assert numbers_in(_statement(2, 3, 4, ())) == ["2", "3", "4"]
+    said = _statement(2, 3, 0, ["result", "page"])
+    assert numbers_in(said) == ["2", "3"]
+    assert "page, result" in said
+
+
+@pytest.mark.parametrize("losses", ["", "s", "b", "sb", "bbs"])
+def test_a_kind_weighs_a_loss_of_steps_half(losses: str) -> None:
+    own = KindOfCause("page", tuple(cause("success" if each == "s" else "steps") for each in losses))
+    assert own.weight == losses.count("s") + losses.count("b") / 2
+
+
+def test_a_lone_candidate_where_no_kind_is_left() -> None:
+    assert [len(each.clauses) for each in candidates_from(default_template(), [], frozenset(), "x")] == [0]
+
+
+def test_a_cause_without_a_closing_draw_proves_nothing() -> None:
+    untested = replace(cause(), closing=Trial(()))
+    assert KindOfCause("page", (cause(), untested)).proof == ""
+
+
+def test_each_piece_counts_once_for_its_kind() -> None:
+    request = Piece("request", 1, "Pay.", 9, "## Goal")
+    lines = [
+        Piece("line", n, "All is paid.", 9, heading) for n, heading in enumerate(["## Done", "## Next", "## Goal"])
+    ]
+    at = boundary("x")
+    assert kinds_of(cause("success", "a", request, *lines[:2]), at, Trials()) == ("open", "condition")
+    assert kinds_of(cause("success", "a", lines[2], *lines[:2]), at, Trials()) == ("open", "condition")

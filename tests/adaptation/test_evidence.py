@@ -28,8 +28,7 @@ from recompact.engine.store.runs import BoundaryRow, ContinuationRow
 from recompact.engine.store.verdicts import Verdict
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.effect import PAPER
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import PAPER, BoundaryId, Outcome, Outcomes
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Boundary, Ending, Score, Trajectory
 

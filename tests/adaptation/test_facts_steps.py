@@ -91,7 +91,7 @@ def test_where_nothing_is_missing_the_original_stays(monkeypatch: pytest.MonkeyP
 
 
 def test_without_boundaries_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recompact.adaptation.evidence.trajectories", lambda store: [])
+    monkeypatch.setattr("recompact.adaptation.evidence.failed_compactions", lambda store: SimpleNamespace(number=0))
     proposal, done = proposed(monkeypatch, [])
     assert (proposal.candidates, proposal.evidence, proposal.unusable) == ((), None, False)
     assert proposal.statement

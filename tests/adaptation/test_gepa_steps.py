@@ -20,9 +20,9 @@ from recompact.adaptation.gepa_bridge import Bridge, Package, Stopped
 from recompact.adaptation.gepa_search import (
     COMPONENT,
     MINIBATCH,
+    GepaSearch,
     Reflection,
-    Run,
-    Search,
+    SearchRun,
     gepa,
     join_parts,
     reasons,
@@ -64,7 +64,7 @@ def proposed(
     seen = SimpleNamespace(searches=[], stage=None)
     records = records or {}
 
-    async def run(self: Search, learning: Any, validation: Any, allowed: int) -> list[Template]:
+    async def run(self: GepaSearch, learning: Any, validation: Any, allowed: int) -> list[Template]:
         self.reflections.extend(reflections)
         self.runs = 12
         seen.searches.append((self, [t.id for t in learning], [t.id for t in validation], allowed))
@@ -75,7 +75,7 @@ def proposed(
             return [1, 2, 3]
         return [SimpleNamespace(task=task, compactions=int(task in compacted), incidents=0) for task in "abc"]
 
-    monkeypatch.setattr(Search, "run", run)
+    monkeypatch.setattr(GepaSearch, "run", run)
     monkeypatch.setattr(gepa_search, "trajectories", trajectories)
     monkeypatch.setattr(gepa_search, "fit_tasks", lambda store, count, seed: ("c", "b", "a")[:count])
     metadata = SimpleNamespace(adaptations={"gepa": {}} if adapted else {})
@@ -190,10 +190,12 @@ def test_reflections_get_new_names_where_a_finished_search_had_none_of_use(
 # --- runs and reflections
 
 
-def run(success: bool, boundaries: int = 0, **details: Any) -> Run:
+def run(success: bool, boundaries: int = 0, **details: Any) -> SearchRun:
     boundary = Boundary(1, 0, Context(()), Context(()), None, ())
     score = Score.of(success, **details)
-    return Run(Task("a", "Do it."), Trajectory("a", (), (boundary,) * boundaries, "step limit", score, Context(())))
+    return SearchRun(
+        Task("a", "Do it."), Trajectory("a", (), (boundary,) * boundaries, "step limit", score, Context(()))
+    )
 
 
 def test_how_a_run_ended_is_one_sentence() -> None:
@@ -212,8 +214,8 @@ def test_a_run_is_shown_with_its_task_and_its_outcome() -> None:
         assert example["Feedback"] == run(success).outcome
 
 
-def search(**more: Any) -> Search:
-    return Search(method_inputs(template=TEMPLATE, **more), 3, "gepa/reflect")
+def search(**more: Any) -> GepaSearch:
+    return GepaSearch(method_inputs(template=TEMPLATE, **more), 3, "gepa/reflect")
 
 
 def test_only_runs_with_a_compaction_are_reflected_on() -> None:
@@ -399,7 +401,7 @@ class OnThisThread:
 
 def reflecting(
     monkeypatch: pytest.MonkeyPatch, *answers: str, current: str = "", records: dict[str, Any] | None = None
-) -> tuple[dict[str, str], Search, Scripted]:
+) -> tuple[dict[str, str], GepaSearch, Scripted]:
     """What a search makes of two runs whose optimizer gives these answers."""
     records = {} if records is None else records
     model = Scripted(*answers)
@@ -421,7 +423,7 @@ def reflecting(
     )
     budgets: list[int] = []
 
-    def shown_run(run: Run, count: Any, budget: int) -> dict[str, str]:
+    def shown_run(run: SearchRun, count: Any, budget: int) -> dict[str, str]:
         budgets.append(budget)
         return {"Run": "it used tok-9042"}
 

@@ -15,7 +15,7 @@ from recompact.adaptation.pair import DIAGNOSIS, random_boundaries, swap_arms, s
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.store import Store
-from recompact.values.effect import PAPER
+from recompact.values.outcome import PAPER
 from recompact.values.tokens import counter
 
 

@@ -16,7 +16,7 @@ from sentences import numbers_in
 from recompact.adaptation import adapt as adapting, pair
 from recompact.adaptation.adapt import STAGES, adapt, with_verification
 from recompact.adaptation.evidence import EvidenceText
-from recompact.adaptation.method import Method
+from recompact.adaptation.method import Method, load_method, method_in, method_of
 from recompact.adaptation.pair import (
     PAIR,
     PAIR_RANDOM,
@@ -26,7 +26,6 @@ from recompact.adaptation.pair import (
     random_boundaries,
     reasons,
 )
-from recompact.adaptation.registry import load_method, method_in, method_of
 from recompact.adaptation.revision import Diagnosis, Finding
 from recompact.engine.config import ConfigError
 from recompact.engine.config_parser import parse_config
@@ -103,7 +102,7 @@ def test_candidates_of_no_use_are_to_be_drawn_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_boundaries_there_is_nothing_to_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recompact.adaptation.evidence.trajectories", lambda store: [])
+    monkeypatch.setattr("recompact.adaptation.evidence.failed_compactions", lambda store: SimpleNamespace(number=0))
     proposal, seen = proposed(monkeypatch, [])
     assert (proposal.candidates, proposal.evidence, proposal.unusable) == ((), None, False)
     assert proposal.statement

@@ -16,9 +16,9 @@ from shared_runs import verified_run
 from recompact.adaptation.adapt import adapt, inputs_of
 from recompact.adaptation.evidence import gather
 from recompact.adaptation.lock import broken_rules, instances_in, names, unusable
+from recompact.adaptation.method import load_method
 from recompact.adaptation.optimizer import SAME, read_json
 from recompact.adaptation.placement import with_clauses_in_place
-from recompact.adaptation.registry import load_method
 from recompact.adaptation.revision import IN_PLACE
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store

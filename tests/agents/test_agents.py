@@ -11,7 +11,7 @@ from agent_support import NOTES, agent_config, collected, verified, write_notes
 from needs import needs
 
 from recompact.agents import episode, process
-from recompact.agents.manifest import Manifest
+from recompact.agents.normalizer import Manifest
 from recompact.errors import InputError
 
 pytestmark = needs("bubblewrap")

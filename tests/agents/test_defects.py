@@ -31,7 +31,7 @@ GOOD = 'command = ["sh", "-c", "{task}"]\n'
         (GOOD + 'files = {"../x" = ""}', "[agent] files: '../x' is not the path of a file"),
         (GOOD + 'files = {"" = ""}', "[agent] files: '' is not the path of a file"),
         (GOOD + 'files = {"a" = "", "a/b" = ""}', "[agent] files: 'a/b' lies below 'a'"),
-        (GOOD + 'variables = {"A=B" = "c"}', "[agent] variables: 'A=B' is no name for a variable"),
+        (GOOD + 'variables = {"A=B" = "c"}', "[agent] variables: 'A=B' is not a name for a variable"),
         (GOOD + 'readable = ["nowhere"]', "[agent] readable: it names"),
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import os
 import socket
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -136,6 +138,48 @@ async def test_what_is_not_http_is_answered_and_not_printed(caplog: pytest.LogCa
                 writer.close()
     assert [record.getMessage() for record in caplog.records] == []
     assert guarded.misused == []
+
+
+ENDINGS = {
+    "not packed": (b"Content-Encoding: gzip\r\nContent-Length: 9\r\n", b"not gzip!", True),
+    "no chunk": (b"Transfer-Encoding: chunked\r\n", b"ZZ\r\n", False),
+    "cut off": (b"Content-Length: 9\r\n", b"cut", False),
+}
+
+
+@pytest.mark.parametrize("prefix", ["", f"/{KEY}"], ids=["stranger", "agent"])
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_a_body_that_ends_badly_is_not_printed(
+    ending: str, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head, body, whole = ENDINGS[ending]
+    with caplog.at_level(logging.INFO):
+        async with guarded_gateway() as guarded:
+            host = guarded.url.removeprefix("http://")
+            reader, writer = await asyncio.open_connection(*host.split(":"))
+            begin = f"POST {prefix}/v1/chat/completions HTTP/1.1\r\nHost: {host}\r\n".encode()
+            writer.write(begin + head + b"\r\n")
+            await asyncio.sleep(0.1)
+            writer.write(body)
+            if whole or not prefix:
+                assert b"40" in (await reader.readline())
+            else:
+                await asyncio.sleep(0.1)
+            writer.close()
+            await asyncio.sleep(0.1)
+    assert [record.getMessage() for record in caplog.records] == []
+    assert len(guarded.misused) == (1 if whole and prefix else 0)
+
+
+async def test_a_packed_request_is_read_up_to_a_size() -> None:
+    body = json.dumps(BODIES["chat"](ENDPOINT, CONVERSATION)).encode()
+    async with guarded_gateway() as guarded, httpx2.AsyncClient(timeout=60) as client:
+        for packed in (gzip.compress(body), zlib.compress(body), gzip.compress(bytes(40 << 20))):
+            headers = {"Content-Encoding": "gzip" if packed[:2] == b"\x1f\x8b" else "deflate"}
+            url = f"{guarded.url}/{KEY}/v1/chat/completions"
+            answer = await client.post(url, content=packed, headers=headers)
+            assert answer.status_code == (413 if len(guarded.exchanges) == 2 and guarded.misused else 200)
+    assert (len(guarded.exchanges), len(guarded.misused)) == (2, 1)
 
 
 STRANGER = """import os, urllib.error, urllib.request

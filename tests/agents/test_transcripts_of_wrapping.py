@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from recompact.agents.wrapping import transcript, transcript_of_calls
-from recompact.audit.auditing import audit_trajectory, audit_transcripts
+from recompact.audit.auditing import audit_trajectory, audit_transcripts, trajectory_events
 from recompact.audit.findings import Session
-from recompact.audit.runs import trajectory_events
 from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn

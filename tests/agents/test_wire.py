@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from models_support import CALL_API, CONVERSATION
 
+from recompact.agents.conversation import Threads
 from recompact.agents.normalizer import Normalizer
-from recompact.agents.threads import Threads
 from recompact.agents.wire.formats import (
     CHAT,
     CONTENTS,
@@ -20,7 +20,7 @@ from recompact.agents.wire.formats import (
     WireFormat,
     format_of,
 )
-from recompact.models.anthropic_wire import messages_body, read_messages
+from recompact.models.anthropic import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant, user

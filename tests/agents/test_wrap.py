@@ -16,9 +16,8 @@ from commands import recompact, served
 from needs import needs
 
 from recompact.agents.process import AgentDirectories
-from recompact.agents.profiles import PROFILES, known_agent
 from recompact.agents.server import AgentCallbacks
-from recompact.agents.settings import AgentSettings
+from recompact.agents.settings import PROFILES, AgentSettings, known_agent
 from recompact.agents.wrapping import Hearing
 from recompact.values.chat import Request
 

@@ -27,7 +27,7 @@ concurrency = 2
 COMMANDS = {
     "collect": [["collect", "c.toml"]],
     "verify": [["collect", "c.toml"], ["verify", "c.toml", "--draws", "3"]],
-    "evaluate": [["evaluate", "c.toml", "--arm", "none", "--arm", "fifo"]],
+    "evaluate": [["evaluate", "c.toml", "--arm", "none", "--arm", "fifo", "--limit", "24"]],
     "adapt": [["adapt", "c.toml"]],
 }
 

@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "recompact"
 TOUCHING = re.compile(
     r"from recompact\.environments\.(files|async_channel|host_usage) import"
     r"|from recompact\.environments\.snapshots import (\([^)]*|[^\n(]*)\b(archive|unpack)\b"
-    r"|import .*\b(remove_tree|empty_directory)\b|client_max_size|/proc/\{pid\}/fd"
+    r"|import .*\b(remove_tree|empty_directory)\b|client_max_size|/proc/\{pid\}/(fd|root)"
 )
 """What a module cannot do without that touches it."""
 

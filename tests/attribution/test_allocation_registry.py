@@ -30,8 +30,7 @@ from recompact.engine.config import ConfigError, VerifyConfig
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.store import Store
 from recompact.errors import InputError, OptionError
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes, Thresholds
 
 STRICT = Thresholds(0.25, 3.0)
 RACE = Racing(StoppingRule(cap=6))

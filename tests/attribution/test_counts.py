@@ -5,10 +5,9 @@ from attribution_support import outcomes, random_pool
 from scipy import stats
 from sentences import numbers_in
 
-from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId
+from recompact.attribution.means import counts, coupling, unequal_note
+from recompact.values.outcome import BoundaryId, Thresholds
 
 
 def test_counts_by_outcome_of_the_trajectory() -> None:

@@ -24,8 +24,7 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import doubt_after, probability_burden, probability_harmful, probability_hazard
 from recompact.attribution.prior import PUBLISHED, SUCCESS_PRIOR, cells, learn_priors, published_prior
 from recompact.attribution.racing import Racing
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes, Thresholds
 
 
 def results(successes: int, draws: int) -> list[Outcome]:

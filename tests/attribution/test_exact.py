@@ -14,8 +14,7 @@ from recompact.attribution.effects import channel_of, effect_of, harm_score, haz
 from recompact.attribution.halving import Halving, half_of, rollouts
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import Outcome, Outcomes, exact
+from recompact.values.outcome import Outcome, Outcomes, Thresholds, exact
 
 
 def lengths(pre: tuple[int, ...], post: tuple[int, ...]) -> Outcomes:

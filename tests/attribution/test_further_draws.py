@@ -14,16 +14,23 @@ from sentences import numbers_in
 from verify_support import FickleNoter, ShakyReader, books, study_of
 
 from recompact.attribution.controls import controls_of
-from recompact.attribution.determinism import copied_arms, decoding_note
-from recompact.attribution.further_draws import make_further_draws
 from recompact.attribution.halving import Halving
 from recompact.attribution.judgement import priors_of, read_verdicts
 from recompact.attribution.posterior import probability_harmful
-from recompact.attribution.records import Purpose, digest, further_draws, further_outcomes, outcomes_in, settings_of
+from recompact.attribution.records import (
+    Purpose,
+    copied_arms,
+    decoding_note,
+    digest,
+    further_draws,
+    further_outcomes,
+    outcomes_in,
+    settings_of,
+)
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import PostOnly, Uniform
-from recompact.attribution.verify import verify
+from recompact.attribution.verify import make_further_draws, verify
 from recompact.engine.collection import collect
 from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.records import read_boundary, read_trajectory

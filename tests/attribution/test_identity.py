@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
+from recompact.attribution.controls import IdentityCheck, TaskRuns, check_identity
 
 
 def toy(tasks: int, runs: int, seed: int, *, bias: float = 0.0) -> list[TaskRuns]:

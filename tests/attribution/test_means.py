@@ -8,8 +8,7 @@ import pytest
 from made_up_runs import begin, collect, pair
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.means import mean_effects
-from recompact.attribution.phases import effects_by_phase, phase_table
+from recompact.attribution.means import effects_by_phase, mean_effects, phase_table
 from recompact.engine.store.runs import open_run
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import FEWEST

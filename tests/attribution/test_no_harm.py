@@ -9,10 +9,9 @@ from attribution_support import arm, boundary
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.effects import effect_of
-from recompact.attribution.no_harm import NONE, probability_none
+from recompact.attribution.posterior import NONE, probability_none
 from recompact.attribution.prior import learn_priors
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.outcome import BoundaryId, Outcomes, Thresholds
 from recompact.values.stats import probable_count
 
 

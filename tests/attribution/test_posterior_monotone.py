@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 
 from recompact.attribution.posterior import clearly_helped, probability_harmful
 from recompact.attribution.prior import FOLDS, learn_priors, published_prior
-from recompact.values.effect import PAPER
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import PAPER, BoundaryId, Outcome, Outcomes
 
 Arm = list[tuple[float, int]]
 draws = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1 / 3, 1.0]), st.integers(1, 50)), min_size=1, max_size=6)

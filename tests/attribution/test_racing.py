@@ -19,8 +19,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD
 from recompact.attribution.racing import Race, Racing, StoppingRule
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import ARMS, Draw, Outcome, Outcomes
+from recompact.values.outcome import ARMS, Draw, Outcome, Outcomes, Thresholds
 
 HERE = boundary(1)
 OPEN = StoppingRule(harmless=0.0, harmful=1.0)  # only the cap ends a race

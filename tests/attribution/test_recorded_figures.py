@@ -21,16 +21,21 @@ from attribution_support import boundary, random_pool
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.chained import links_of
-from recompact.attribution.counts import counts, coupling
-from recompact.attribution.detection import compare_allocations, sample, shuffle_draws
+from recompact.attribution.controls import TaskRuns, check_identity
+from recompact.attribution.detection import (
+    compare_allocations,
+    sample,
+    sensitivity_to_draws,
+    sensitivity_to_thresholds,
+    shuffle_draws,
+)
 from recompact.attribution.effects import effect_of, effects_of
 from recompact.attribution.forecast import draws_of, imagined_outcomes
 from recompact.attribution.halving import Halving
-from recompact.attribution.identity import TaskRuns, check_identity
+from recompact.attribution.means import counts, coupling
 from recompact.attribution.posterior import doubt_after, probability_harmful
 from recompact.attribution.prior import Prior, cells, learn_priors, published_prior
 from recompact.attribution.racing import Racing
-from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.engine.store.runs import BoundaryRow
 from recompact.values.outcome import ARMS, BoundaryId, Outcome, Outcomes
@@ -66,7 +71,7 @@ def of_prior(prior: Prior) -> list[float]:
     steps = cells().burdens
     mean, added = float(prior.rates @ cells().rates), float(prior.burdens @ steps)
     severe = float(prior.burdens[steps >= 5].sum())
-    return [mean, added, severe, prior.changed, prior.variance]
+    return [mean, added, severe, prior.changed, prior.variance, prior.dispersion]
 
 
 def of_posterior() -> Iterator[float]:

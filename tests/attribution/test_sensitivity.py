@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 from attribution_support import boundary, outcomes, random_pool
 
-from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
+from recompact.attribution.detection import sensitivity_to_draws, sensitivity_to_thresholds
 
 
 def test_more_draws_are_closer_to_all_draws() -> None:

@@ -15,11 +15,10 @@ from examples import examples
 from execution_support import HERE
 from hypothesis import given, strategies as st
 
-from recompact.attribution.agenda import DrawAgenda
+from recompact.attribution.agenda import DrawAgenda, Key, Turns, draws_at_once, standings
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
-from recompact.attribution.turns import Key, Turns, draws_at_once, standings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import places
 from recompact.engine.config_parser import parse_config

@@ -10,11 +10,17 @@ import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
 from recompact.attribution.boundary_view import boundary_view
-from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import priors_of, read_verdicts
 from recompact.attribution.racing import Racing
-from recompact.attribution.records import Purpose, fresh_summaries, further_draws, further_outcomes, outcomes_in
+from recompact.attribution.records import (
+    Purpose,
+    copied_arms,
+    fresh_summaries,
+    further_draws,
+    further_outcomes,
+    outcomes_in,
+)
 from recompact.attribution.registry import allocation_of
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.uniform import PostOnly

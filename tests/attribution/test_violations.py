@@ -10,7 +10,7 @@ from evaluation_support import arm
 from made_up_runs import begin, collect, continuation
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.violations import violations_added
+from recompact.attribution.means import violations_added
 from recompact.audit.cases import Text, lost_rules
 from recompact.engine.store.records import write_continuation
 from recompact.engine.store.runs import open_run

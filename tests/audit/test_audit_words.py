@@ -9,7 +9,7 @@ from audit_planting import Compact, PlantedCall, Said, Script, claude_code, code
 from sentences import numbers_in
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.drafting import Draft
+from recompact.audit.diagnosis import Draft
 from recompact.audit.scoring import Assessment, RankedCompaction, assess
 from recompact.engine.config import AdaptConfig
 from recompact.harnesses.transcripts.registry import read_transcripts

@@ -14,7 +14,7 @@ from recompact.audit.ledger import Ledger
 from recompact.audit.scoring import assess
 from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.presentation.audit.plain import plain
-from recompact.values.prices import OUTPUT, READ, WRITE
+from recompact.values.receipt import OUTPUT, READ, WRITE
 from recompact.values.session import (
     Call,
     CompactionEvent,

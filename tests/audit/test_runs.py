@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from commands import recompact
 
+from recompact.audit.auditing import audit_run
 from recompact.audit.measures import RUN_SCHEMES
-from recompact.audit.runs import audit_run
-from recompact.audit.worth import Worth, recorded_worth, sentences, stratum_of
+from recompact.audit.worth import worth_of_score
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId
@@ -52,31 +52,15 @@ def test_the_command_takes_a_run(run: Path, tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert {each["harness"] for each in told["compactions"]} == {"recompact"}
     assert any(each["score"] is not None for each in told["compactions"])
-    assert told["worth_of_the_score"] == list(sentences(recorded_worth()))
+    assert told["worth_of_the_score"] == list(worth_of_score())
     page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert escape(sentences(recorded_worth())[0]) in page
-
-
-def test_the_recorded_worth_is_whole_and_says_where_it_comes_from() -> None:
-    worth = recorded_worth()
-    assert Worth.from_json(json.loads(json.dumps(worth.to_json()))) == worth
-    assert worth.command.startswith("python benchmarks/audit_truth.py")
-    assert sum(each.compactions for each in worth.strata) == worth.scored <= worth.compactions
-    said = " ".join(sentences(worth))
-    for estimate in (worth.with_burden, worth.with_hazard):
-        assert estimate is not None
-        assert f"{abs(estimate.value):.2f}" in said
-        assert ("not distinguishable from zero" in said) or not estimate.low <= 0 <= estimate.high
+    assert escape(worth_of_score()[0]) in page
 
 
 def test_the_documentation_has_the_recorded_figures() -> None:
     page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
     block = page.partition("<!-- worth -->")[2].partition("<!-- /worth -->")[0]
-    assert " ".join(block.replace("`", "").split()) == " ".join(sentences(recorded_worth()))
-
-
-def test_strata_have_edges_at_nothing_and_at_one_in_ten() -> None:
-    assert [stratum_of(score) for score in (0.0, 0.999, 1.0)] == ["0", "below 1", "1 and above"]
+    assert " ".join(block.replace("`", "").split()) == " ".join(worth_of_score())
 
 
 def test_a_file_that_is_no_run_is_refused_in_a_sentence(tmp_path: Path) -> None:

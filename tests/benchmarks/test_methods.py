@@ -12,7 +12,7 @@ from adaptations import METHODS, Plan, Trial, all_clauses, trials
 from methods import arms_table, distance_table, paired_difference, recovered_share, summary
 from recompact.adaptation.facts import CLAUSES
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.registry import METHODS as REGISTERED
+from recompact.adaptation.method import METHODS as REGISTERED
 from recompact.values.candidate import ORIGINAL
 from recompact.values.tables import render
 from recompact.values.template import default_template

@@ -22,8 +22,7 @@ from kept_trials import keep_trials, read_trials
 from methods import over_worlds, parse_arguments, pass_3, plans, worlds_table
 from random_effects import random_effects
 from recompact.compressors.prompted import Prompted
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.errors import InputError

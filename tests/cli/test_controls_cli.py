@@ -43,7 +43,7 @@ def test_it_says_how_many_draws_and_which_tasks_the_identity_rests_on(runs: Path
     words = controls(runs, "--without", "plain")
     assert "Identity, 6 tasks" in words
     assert "Left out: 1 task" in words
-    assert "Correlation of H and B: cannot" in words
+    assert "Correlation of H and B: needs" in words
     told = json.loads(controls(runs, "--without", "plain", "--json"))
     assert told["draws"] == 1
     assert told["left_out_of_identity"] == {"broken": 1, "without_verdict": 0}

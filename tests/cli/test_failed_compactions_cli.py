@@ -126,7 +126,7 @@ def test_an_arm_without_compactions_says_nothing_about_compaction(
     shown = said(recompact(*EVALUATE, cwd=work))
     nothing = f"othing was compacted in prompting/history: {reason}."
     assert f"N{nothing}" in shown
-    assert f"Nothing can be said about what compaction does to this agent: n{nothing}" in shown
+    assert f"This shows nothing about what compaction does to this agent: n{nothing}" in shown
     assert f"N{nothing}" in said(recompact("compare", "runs/mine-evaluate.db", "prompting", "none", cwd=work))
     told = answer(work, "compare", "runs/mine-evaluate.db")
     failed = 24 if budget == 500 else 0
@@ -138,5 +138,5 @@ def test_an_arm_without_compactions_says_nothing_about_compaction(
     assert recompact("report", "runs/mine-evaluate.db", "--out", "r.html", cwd=work).returncode == 0
     page = (work / "r.html").read_text()
     assert advice in page
-    assert "Nothing can be said about what compaction does to this agent" in page
+    assert "This shows nothing about what compaction does to this agent" in page
     assert "cannot tell what compaction does" not in page

@@ -16,7 +16,7 @@ from agent_support import AGENT, CLAUSE, Adviser
 from commands import recompact, served
 from needs import needs
 
-from recompact.suites.workspace.samples import ANSWER
+from recompact.suites.workspace.repository import ANSWER
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant
 
 PAGE = (Path(__file__).parents[2] / "docs" / "forgets.md").read_text(encoding="utf-8")

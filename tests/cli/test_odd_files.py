@@ -19,7 +19,7 @@ from recompact.values.session import SkippedFile
 from recompact.values.template import read
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "directory", "deep", "bytes"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory", "deep", "dotted", "bytes"])
 def test_a_config_that_is_none(kind: str, tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
     if kind == "pipe":
@@ -30,11 +30,20 @@ def test_a_config_that_is_none(kind: str, tmp_path: Path) -> None:
         config.mkdir()
     elif kind == "deep":
         config.write_text("a = " + "[" * 900 + "]" * 900)
+    elif kind == "dotted":
+        config.write_text("[" + ".".join("a" * 5000) + "]")
     else:
         config.write_bytes(b"\xff\xfe\x00")
     ended = recompact("check", config)
     assert ended.returncode == 2, ended.stderr
     assert str(config) in ended.stderr + ended.stdout
+
+
+@pytest.mark.parametrize("command", ["boundaries", "compare", "prompts show", "report", "show"])
+def test_a_name_that_no_file_can_have(command: str, tmp_path: Path) -> None:
+    ended = recompact(*command.split(), "a" * 5000, cwd=tmp_path)
+    assert ended.returncode == 2, ended.stderr
+    assert "a" * 50 in ended.stderr
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "device"])

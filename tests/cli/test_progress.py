@@ -10,7 +10,8 @@ from rich.console import Console
 
 from recompact.cli import progress
 from recompact.cli.progress import Bar, open_bar, waiting
-from recompact.models.limits import Price, Spending
+from recompact.models.endpoint import Price
+from recompact.models.limits import Spending
 from recompact.values.chat import Usage
 from recompact.values.progress import SILENT, Progress
 

@@ -15,6 +15,7 @@ from recompact.compressors.checked import HEADING, Checked, LacksFacts, Probes, 
 from recompact.compressors.protocol import Compaction, CompressorInputs
 from recompact.compressors.registry import load_compressor
 from recompact.errors import InputError, OptionError
+from recompact.models.failures import ContextOverflow, Refused
 from recompact.values.chat import Message, ToolCall, Usage, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.template import default_template
@@ -134,3 +135,44 @@ def test_usage_of_the_inner_compressor_is_kept() -> None:
             return replace(await super().compress(context, budget), usage=Usage(7, 3))
 
     assert checked(Costs()).usage == Usage(7, 3)
+
+
+def test_a_failed_check_names_the_next_three_facts_and_keeps_what_was_spent() -> None:
+    wanted = [f"fact-{n}" for n in range(20)]
+
+    class Costs(Writes):
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            return replace(await super().compress(context, budget), usage=Usage(7, 3), notes=("odd",))
+
+    with pytest.raises(LacksFacts) as lacking:
+        checked(Costs(), check=lambda pre, post: wanted, tokens=20, otherwise="keep")
+    kept = checked(Costs(), check=lambda pre, post: wanted, tokens=20).repaired
+    assert kept == tuple(wanted[: len(kept)])
+    named = wanted[len(kept) : len(kept) + 3]
+    assert str(lacking.value).endswith(f": {'; '.join(named)}")
+    assert (lacking.value.usage, lacking.value.notes) == (Usage(7, 3), ("odd",))
+
+
+@pytest.mark.parametrize(("budget", "granted"), [(400, 300), (1_024, 768), (1_028, 772), (80, 60)])
+def test_at_most_a_quarter_of_the_budget_is_left_for_a_repair(budget: int, granted: int) -> None:
+    inner = Writes()
+    checked(inner, budget=budget)
+    assert inner.budget == granted
+
+
+def test_probes_ask_five_questions_at_most_about_what_was_replaced() -> None:
+    lines = "\n".join(f"- Question {n}? | a{n} | b" for n in range(7))
+    scripted = Scripted(lines, *["UNKNOWN"] * 5)
+    probes = Probes(replace(inputs(), model=scripted))
+    post = replace(PRE, summary=Summary("now", 1), turns=PRE.turns[-1:])
+    missing = asyncio.run(probes(replace(PRE, summary=Summary("before", 1)), post))
+    assert missing == tuple(f"Question {n}? a{n} | b" for n in range(5))
+    work = scripted.requests[0].messages[0].content
+    assert ("before" in work, "pay-7f3a91" in work) == (True, True)
+    assert probes.usage.calls == 6
+
+
+@pytest.mark.parametrize("failure", [ContextOverflow("too long"), Refused("no")])
+def test_a_model_that_cannot_be_asked_finds_nothing_missing(failure: Exception) -> None:
+    scripted = Scripted("Which? | x", failure)
+    assert asyncio.run(Probes(replace(inputs(), model=scripted))(PRE, PRE)) == ()

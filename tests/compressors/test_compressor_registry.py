@@ -12,7 +12,7 @@ from recompact.compressors.fifo import Fifo
 from recompact.compressors.llmlingua2 import LLMLingua2
 from recompact.compressors.prompted import Prompted
 from recompact.compressors.protocol import Compaction, CompressorInputs, CompressorKind
-from recompact.compressors.registry import COMPRESSORS, compressor_kind, load_compressor
+from recompact.compressors.registry import COMPRESSORS, compressor_kind, load_compressor, stages_of
 from recompact.errors import InputError, OptionError
 from recompact.values.context import Context
 from recompact.values.template import default_template
@@ -138,3 +138,30 @@ def test_the_built_in_ones_are_found_by_name(tmp_path: Path) -> None:
     none = load_compressor("none", {}, tmp_path)
     assert none.build(INPUTS) is None
     assert not none.uses_template
+
+
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    [
+        ("masking+prompted", ["masking", "prompted"]),
+        ("c++/mine.py:Half", ["c++/mine.py:Half"]),
+        (r"c++\mine.py:Half", [r"c++\mine.py:Half"]),
+    ],
+)
+def test_a_plus_in_a_path_joins_nothing(name: str, stages: list[str]) -> None:
+    assert stages_of(name) == stages
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "recall"),
+    [
+        ("fifo", {}, 0),
+        ("masking", {"turns": 3}, 0),
+        ("anchors+fifo", {"anchors": {"tokens": 60}}, 0),
+        ("recall+fifo", {}, 1_000),
+        ("recall+fifo", {"recall": {"tokens": 300}}, 300),
+        ("masking+recall+fifo", {}, 1_000),
+    ],
+)
+def test_only_recall_lets_the_agent_search(name: str, options: dict[str, Any], recall: int) -> None:
+    assert load_compressor(name, options, Path()).recall == recall

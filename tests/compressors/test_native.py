@@ -12,7 +12,7 @@ from recompact.compressors.native import ENCRYPTED, is_compaction
 from recompact.compressors.protocol import CompactionFailed, CompressorInputs
 from recompact.compressors.registry import load_compressor
 from recompact.errors import OptionError
-from recompact.models.anthropic_wire import messages_body, read_messages
+from recompact.models.anthropic import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import read_responses, responses_body
 from recompact.values.chat import Message, Reply, Request, ToolCall, ToolSpec, system, user

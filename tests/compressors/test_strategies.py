@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,19 @@ import pytest
 from fakes import Noter
 from hypothesis import given, settings, strategies as st
 
-from recompact.compressors.anchors import HEADING, Anchors
-from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs
+from recompact.compressors.anchors import HEADING as ANCHORS, Anchor, Anchors, anchors_of, with_appendix
+from recompact.compressors.fifo import Fifo
+from recompact.compressors.masking import is_mask, mask_results
+from recompact.compressors.pinned import check_pins
+from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, has_room, room_beside_last
 from recompact.compressors.registry import load_compressor
+from recompact.engine.compactor import Compactor
 from recompact.errors import InputError, OptionError
+from recompact.triggers.registry import load_trigger
 from recompact.values.chat import Message, ToolCall, assistant, system, user
-from recompact.values.context import Context, Summary, Turn, replaced_turns
+from recompact.values.context import Context, Pin, Summary, Turn, render_turn, replaced_turns
 from recompact.values.template import default_template
+from recompact.values.tokens import COUNTERS, counter
 
 PREFIX = (system("You are an agent."), user("Do it."))
 KINDS = ("fifo", "prompted", "masking", "clear_tool_results", "masking+prompted", "anchors+prompted", "masking+fifo")
@@ -116,6 +123,41 @@ def test_masking_names_call_and_size_and_keeps_arguments() -> None:
     assert replaced_turns(context, post) == (0, 1)
 
 
+texts = st.text(st.one_of(st.sampled_from("\n\r\t ab9/[](){}.,'é한🙂\ud800"), st.characters()), max_size=30)
+names = st.one_of(st.sampled_from(["read_file", "", " ", "a\nb"]), texts)
+parts = st.tuples(names, texts, st.integers(0, 3_000), st.booleans())
+
+
+@pytest.mark.parametrize("vocabulary", COUNTERS)
+@given(said=texts, calls=st.lists(parts, max_size=4), kept=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_tokens_that_are_put_together_are_those_of_the_whole_text(
+    vocabulary: str, said: str, calls: list[tuple[str, str, int, bool]], kept: bool
+) -> None:
+    """Every counter, any text, and a history whose messages were counted apart (as played) or were not (as stored)."""
+    exact = counter(vocabulary)
+    message = assistant(said, *(ToolCall(f"c{n}", name, text) for n, (name, text, _, _) in enumerate(calls)))
+    results = tuple(
+        Message("tool", f"{text}{'y ' * size}{text}", call_id=f"c{n}") if answered else user(text)
+        for n, (_, text, size, answered) in enumerate(calls)
+    )
+    played = Turn.measured(message, results, exact)
+    assert played.tokens == exact(render_turn(message, results))
+    old = played if kept else Turn(message, results, played.tokens)
+    masked = mask_results(old, lambda name, result: result.call_id != "c1", exact)
+    assert masked.tokens == exact(render_turn(masked.message, masked.results)) <= old.tokens
+
+
+@pytest.mark.parametrize("vocabulary", COUNTERS)
+def test_what_is_left_of_a_result_is_counted_alike_whatever_its_size(vocabulary: str) -> None:
+    exact, call = counter(vocabulary), ToolCall("c", "read_file", "{}")
+    for size in (98, 99, 100, 101, 999, 1_000, 1_001, 99_999, 100_000, 999_999, 1_000_000, 1_234_567):
+        old = Turn.measured(assistant("", call), (Message("tool", "é" * size, call_id="c"),), exact)
+        masked = mask_results(old, lambda name, result: True, exact)
+        assert f"{size:,} characters" in masked.results[0].content
+        assert masked.tokens == exact(render_turn(masked.message, masked.results))
+
+
 def test_masking_spares_errors_and_other_tools_where_asked() -> None:
     turns = (turn(0, 0, result="Error: " + "y" * 400), turn(1, 400, tool="search"), turn(2, 400), turn(3, 400))
     context = Context(PREFIX, None, turns)
@@ -152,7 +194,7 @@ def test_anchors_hold_values_of_replaced_turns_over_several_compactions() -> Non
         assert value in context.summary.text
     context = compress("anchors+prompted", context.extended(turn(7, 900)).extended(turn(8, 10)), 600)
     assert context.summary is not None
-    assert context.summary.text.count(HEADING) == 1
+    assert context.summary.text.count(ANCHORS) == 1
     assert "token-0abc9" in context.summary.text
     assert "token-7abc9" in context.summary.text
 
@@ -183,6 +225,31 @@ def test_compositions_are_checked_before_anything_runs() -> None:
     assert load_compressor("masking+prompted", {}, Path()).uses_template
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("masking", {"tools": "search"}),
+        ("clear_tool_results", {"exclude_tools": "memory"}),
+        ("clear_tool_results", {"exclude_tools": [3]}),
+        *(("pinned+fifo", {"pinned": {name: "Never pay."}}) for name in ("texts", "ids", "files")),
+    ],
+)
+def test_one_text_is_no_list_of_its_letters(kind: str, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="must be a list of texts"):
+        load_compressor(kind, options, Path())
+
+
+@pytest.mark.parametrize("pinned", ["Never pay.", [3]])
+def test_a_compactor_takes_pins_as_a_list_of_texts(pinned: Any) -> None:
+    with pytest.raises(InputError, match="list of texts"):
+        Compactor("default", None, 4_000, kind="masking", pinned=pinned)
+
+
+def test_an_interval_has_a_number_that_python_reads() -> None:
+    with pytest.raises(InputError, match="interval"):
+        load_trigger("interval:" + "9" * 5_000)
+
+
 @pytest.mark.parametrize(("keep", "cleared"), [(0, 3), (1, 3), (2, 2), (3, 1), (4, 0), (9, 0)])
 def test_the_newest_results_and_those_of_the_last_turn_are_not_cleared(keep: int, cleared: int) -> None:
     context = history(900, 900, 900, 900)
@@ -201,3 +268,243 @@ def test_results_of_tools_that_are_left_out_stay_and_a_small_gain_is_none() -> N
     for least, same in ((gained, False), (gained + 1, True)):
         options = {"keep": 0, "exclude_tools": ["search"], "clear_at_least": least}
         assert (compress("clear_tool_results", context, 100, options) == context) is same
+
+
+ENTRIES = st.lists(st.text("abc", min_size=1, max_size=6), max_size=8, unique=True)
+
+
+@given(ENTRIES, st.integers(0, 60), st.sampled_from([None, Summary("so far", 6)]))
+def test_an_appendix_has_as_many_entries_as_fit_to_the_last_token(
+    entries: list[str], limit: int, summary: Summary | None
+) -> None:
+    lines = ["\n".join(("H", *(f"- {entry}" for entry in entries[:number]))) for number in range(len(entries) + 1)]
+    most = max((n for n in range(1, len(lines)) if len(lines[n]) <= limit), default=0)
+    before = Context(PREFIX, summary, history(10).turns)
+    post, number = with_appendix(before, entries, limit, len, "H", "- ")
+    assert number == most
+    text = f"so far\n\n{lines[most]}" if summary else lines[most]
+    assert post == (replace(before, summary=Summary.measured(text, len)) if most else before)
+
+
+@pytest.mark.parametrize(("size", "room"), [(899, True), (900, True), (901, False)])
+def test_a_tenth_of_the_budget_stays_free(size: int, room: bool) -> None:
+    assert has_room(size, 1_000) is room
+
+
+@pytest.mark.parametrize(
+    ("last", "pinned", "room"), [(100, 0, 900), (100, 30, 870), (500, 0, 500), (499, 0, 501), (501, 0, 500)]
+)
+def test_what_stays_leaves_at_least_half_the_budget(last: int, pinned: int, room: int) -> None:
+    pins = (Pin(user("keep"), pinned),) if pinned else ()
+    context = Context(PREFIX, None, (Turn(assistant("a"), (), 700), Turn(assistant("b"), (), last)), pins)
+    assert room_beside_last(context, 1_000) == room
+    assert room_beside_last(replace(context, turns=()), 1_000) == 1_000 - pinned
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 250))
+def test_first_in_first_out_drops_no_turn_more_than_it_must(sizes: list[int], budget: int) -> None:
+    turns = tuple(Turn(assistant(str(n)), (), size) for n, size in enumerate(sizes))
+    post = asyncio.run(Fifo().compress(Context(PREFIX, Summary("s", 5), turns), budget)).context
+    fitting = [n for n in range(len(sizes)) if 5 + sum(sizes[n:]) <= budget]
+    assert post == Context(PREFIX, Summary("s", 5), turns[min(fitting, default=len(sizes) - 1) :])
+
+
+def test_a_pinned_result_stays_in_its_turn_and_stands_alone_once_that_is_gone() -> None:
+    context = history(400, 400, 400, 10)
+    options: dict[str, Any] = {"pinned": {"ids": ["c1"]}, "masking": {"turns": 1}}
+    masked = compress("pinned+masking", context, 10_000, options)
+    assert masked.turns[1] == context.turns[1]
+    assert masked.pinned == ()
+    assert replaced_turns(context, masked) == (0, 2)
+    result = context.turns[1].results[0].content
+    dropped = compress("pinned+fifo", context, context.turns[1].tokens + 60, {"pinned": {"ids": ["c1"]}})
+    assert dropped.turns == context.turns[-1:]
+    assert dropped.pinned == (Pin(user(result), count(result) + 4),)
+
+
+@pytest.mark.parametrize(("budget", "refused"), [(108, False), (107, True)])
+def test_pins_may_fill_the_budget_to_the_last_token(budget: int, refused: bool) -> None:
+    """Those of before and those of now, each with the frame of a message."""
+    pins = (Pin(user("standing"), 50),)
+    context = Context(PREFIX, None, history(10, 10).turns, pins)
+    text = "x" * 212  # 54 tokens, and 4 for its frame
+    assert count(text) + 4 == 58
+    options = {"pinned": {"texts": [text]}}
+    if refused:
+        with pytest.raises(CompactionFailed, match="108"):
+            compress("pinned+fifo", context, budget, options)
+        with pytest.raises(InputError, match="58"):
+            check_pins([text], 57, count)
+    else:
+        assert compress("pinned+fifo", context, budget, options).pinned == (*pins, Pin(user(text), 58))
+        check_pins([text], 58, count)
+
+
+def test_which_of_a_turns_results_are_pinned() -> None:
+    """Rules of the user, but not what a harness says in the user's name; reads of instruction files, by whatever path;
+    and nothing where it is turned off."""
+
+    def read(id: str, path: str) -> ToolCall:
+        return ToolCall(id, "read_file", f'{{"path": "{path}"}}')
+
+    calls = (read("a", "/r/sub/AGENTS.md"), read("b", "/r/AGENTS.md.txt"), ToolCall("d", "read_file", "{"))
+    results = (
+        Message("tool", "agents", call_id="a"),
+        Message("tool", "other", call_id="b"),
+        Message("tool", "broken", call_id="d"),
+        user(RULE),
+        user(f"Error: {RULE}"),
+        user("Thanks."),
+    )
+    turns = (Turn.measured(assistant("", *calls), results, count), *history(900, 10).turns)
+    context = Context(PREFIX, None, turns)
+
+    def pinned(**options: Any) -> list[str]:
+        post = compress("pinned+fifo", context, 200, {"pinned": options})
+        return [pin.message.content for pin in post.pinned]
+
+    assert pinned() == ["agents", RULE]
+    assert pinned(rules=False) == ["agents"]
+    assert pinned(files=[]) == [RULE]
+    assert pinned(files=["AGENTS.md.txt"], rules=False) == ["other"]
+    assert pinned(ids=["b"], texts=["mine", "Do it."]) == ["mine", "agents", "other", RULE]  # the task shows the last
+
+
+@pytest.mark.parametrize(
+    ("text", "mask"),
+    [
+        ("[The result of read_file, 1,412 characters, was left out.]", True),
+        ("[The result of read_file, 1,412 characters, was left out.] ", False),
+        ("[The result of x, many characters, was left out.]", False),
+        ("x [The result of x, 2 characters, was left out.]", False),
+        (f"[The result of {'n' * 200}, 2 characters, was left out.]", True),
+        (f"[The result of {'n' * 201}, 2 characters, was left out.]", False),
+    ],
+)
+def test_a_mask_is_known_by_its_whole_form(text: str, mask: bool) -> None:
+    assert is_mask(text) is mask
+
+
+def masked_results(kind: str, options: dict[str, Any], *sizes: int, budget: int = 10_000) -> list[int]:
+    context = history(*sizes)
+    return list(replaced_turns(context, compress(kind, context, budget, options)))
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "masked"),
+    [
+        ({"turns": 2}, 10_000, [0, 1, 2]),
+        ({"turns": 4}, 10_000, [0]),
+        ({"turns": 5}, 10_000, []),
+        ({"turns": 9}, 10_000, []),
+        ({"turns": 9}, 100, [0, 1, 2, 3]),  # the most recent turn always stays
+        ({"turns": 1}, 10_000, [0, 1, 2, 3]),
+    ],
+)
+def test_masking_spares_the_last_turns_while_there_is_room(
+    options: dict[str, Any], budget: int, masked: list[int]
+) -> None:
+    assert masked_results("masking", options, *[400] * 5, budget=budget) == masked
+
+
+def test_masking_goes_on_only_until_there_is_room() -> None:
+    context = history(*[400] * 5)
+    once = compress("masking", context, 10_000, {"turns": 4})
+    twice = compress("masking", context, 10_000, {"turns": 3})
+    for size, masked in ((context.size, 0), (once.size, 1), (twice.size, 2)):
+        budget = -(-size * 10 // 9)  # the least with room for that
+        assert has_room(size, budget)
+        assert not has_room(size, budget - 2)
+        assert masked_results("masking", {"turns": 9}, *[400] * 5, budget=budget) == list(range(masked))
+        assert len(masked_results("masking", {"turns": 9}, *[400] * 5, budget=budget - 2)) == masked + 1
+
+
+def test_a_short_result_beside_a_long_one_is_not_made_longer() -> None:
+    calls = tuple(ToolCall(id, "read_file", "{}") for id in "ab")
+    results = (Message("tool", "ok", call_id="a"), Message("tool", "y" * 900, call_id="b"))
+    both = Turn.measured(assistant("", *calls), results, count)
+    post = compress("masking", Context(PREFIX, None, (both, *history(10).turns)), 10_000, {"turns": 1})
+    assert [result.content for result in post.turns[0].results] == [
+        "ok",
+        "[The result of read_file, 900 characters, was left out.]",
+    ]
+
+
+@pytest.mark.parametrize(("before", "left"), [("so far\n\n", Summary("so far", 2)), ("", None)])
+def test_anchors_are_taken_off_before_the_rest_is_compacted_and_come_back(before: str, left: Summary | None) -> None:
+    seen: list[Context] = []
+
+    class Keeps:
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            seen.append(context)
+            return Compaction(replace(context, turns=context.turns[-1:]))
+
+    summary = Summary.measured(f"{before}{ANCHORS}\ntoken: token-9abc9 (door)\ntoken-8abc8", count)
+    context = replace(history(40, 10), summary=summary)
+    post = asyncio.run(Anchors(INPUTS, Keeps()).compress(context, 2_000)).context
+    assert seen == [replace(context, summary=left)]
+    text = f"{before}{ANCHORS}\npath: notes/file_0.txt\ntoken-0abc9\ntoken: token-9abc9 (door)\ntoken-8abc8"
+    assert post == replace(context, summary=Summary.measured(text, count), turns=context.turns[-1:])
+
+
+def test_anchors_name_the_fields_of_a_bill_and_no_part_of_its_token() -> None:
+    """From a real model's episode: its list had a part of the token, which it took for the id of the bill."""
+    login = ToolCall(
+        "1", "call_api", '{"api": "login", "arguments": {"username": "555-886-6432", "password": "f7d5ad"}}'
+    )
+    files = ToolCall(
+        "2", "call_api", '{"api": "list_files", "arguments": {"token": "fil-91fcaef2", "query": "bill 2025"}}'
+    )
+    listed = '{"items": [{"id": "f2745", "folder": "bills", "name": "Bill 2025.txt", "modified": "2025-02-27"}]}'
+    turns = [
+        Turn.measured(assistant("", call), (Message("tool", text, call_id=call.id),), count)
+        for call, text in ((login, '{"token": "fil-91fcaef2"}'), (files, listed))
+    ]
+    context = compress("anchors+prompted", Context(PREFIX, None, (*turns, *history(10).turns)), 600)
+    assert context.summary is not None
+    _, _, anchors = context.summary.text.partition(f"{ANCHORS}\n")
+    assert anchors.splitlines() == [
+        "token: fil-91fcaef2",
+        "password: f7d5ad",
+        "id: f2745 (Bill 2025.txt)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "anchors"),
+    [
+        ('{"id": 7, "name": "Ada"}', ["id: 7 (Ada)"]),
+        ('{"count": 7, "done": true, "id": null, "token": "..."}', []),
+        ('[{"user_id": "u1"}, {"user_id": "u1"}]', ["user_id: u1"]),
+        ('{"a: b\\n": "x9y8"}', ["a_b: x9y8"]),
+        ('{"id": ""}', []),
+        ('{"id": "' + "9" * 81 + '"}', []),
+        ("[" * 900, []),
+        ("[" * 90_000, []),
+        ('{"note": "see /srv/a/b.txt"}', ["/srv/a/b.txt"]),
+        ("NaN", []),
+    ],
+)
+def test_what_counts_as_an_anchor_in_a_result(text: str, anchors: list[str]) -> None:
+    turns = (turn(0, 0, result=text), *history(10).turns)
+    plain = replace(turns[0], message=assistant("I look."))
+    assert [str(each) for each in anchors_of([plain])] == anchors or [
+        str(each) for each in dict.fromkeys(anchors_of([plain]))
+    ] == anchors
+
+
+@given(st.text(max_size=200), st.text(max_size=40), st.integers(0, 10**12))
+def test_an_anchor_is_read_as_it_was_written(name: str, field: str, number: int) -> None:
+    """Whatever names and fields a result has: the next compaction reads the same lines."""
+    written = list(anchors_of([turn(0, 0, result=json.dumps({"items": [{field: f"v{number:04}", "name": name}]}))]))
+    assert [Anchor.read(str(each)) for each in written] == written
+    assert all("\n" not in str(each) for each in written)
+
+
+def test_a_result_that_is_spared_does_not_spare_those_after_it() -> None:
+    calls = (ToolCall("a", "search", "{}"), ToolCall("b", "read_file", "{}"))
+    results = tuple(Message("tool", "y" * 900, call_id=call.id) for call in calls)
+    both = Turn.measured(assistant("", *calls), results, count)
+    options = {"turns": 1, "tools": ["read_file"]}
+    post = compress("masking", Context(PREFIX, None, (both, *history(10).turns)), 10_000, options)
+    assert [is_mask(result.content) for result in post.turns[0].results] == [False, True]

@@ -126,8 +126,11 @@ def test_what_is_no_message_is_refused_by_its_place() -> None:
             compactor(Writer()).should_compact([TASK, wrong])  # type: ignore[list-item]
     with pytest.raises(InputError, match="scope"):
         Compactor("default", Writer(), 10, scope="all")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="budget"):
-        Compactor("default", Writer(), 0)
+    for budget in (0, 1.5, True, float("nan"), "9"):
+        with pytest.raises(InputError, match="budget"):
+            Compactor("default", Writer(), budget)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="otherwise"):
+        Compactor("default", Writer(), 10, otherwise="no")  # type: ignore[arg-type]
 
 
 def test_a_model_without_words_changes_nothing() -> None:

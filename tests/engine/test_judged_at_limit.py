@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from fakes import Scripted
 
-from recompact.engine.rollout import Agent, rollout
-from recompact.environments.protocol import Observation, Opening
+from recompact.engine.rollout import Agent, run_episode
+from recompact.environments.protocol import Observation, Opening, Task
 from recompact.values.chat import Reply, ToolCall, ToolSpec, Usage, assistant, user
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Score
@@ -17,6 +17,15 @@ from recompact.values.trajectory import Score
 
 class Desk:
     usage: ClassVar[dict[str, Any]] = {}
+    changes: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+
+    async def start(self) -> Opening:
+        return self.opening
+
+    async def close(self) -> None: ...
 
     async def step(self, action: Any) -> Observation:
         return Observation("saved")
@@ -29,12 +38,6 @@ class Desk:
 async def test_work_that_is_done_at_the_step_limit(judged: bool) -> None:
     opening = replace(Opening((user("Save it."),), (ToolSpec("save", "Save."),)), judged_at_limit=judged)
     model = Scripted(*(Reply(assistant("", ToolCall(f"c{n}", "save", "{}")), Usage()) for n in range(2)))
-    played = await rollout(
-        task="t",
-        agent=Agent(model),
-        episode=Desk(),  # type: ignore[arg-type]
-        opening=opening,
-        count=counter(),
-        step_limit=2,
-    )
+    desk: Any = Desk(opening)
+    played = await run_episode(Task("t", ""), desk, Agent(model), count=counter(), step_limit=2)
     assert (played.ending, played.steps, played.score.success) == ("step limit", 2, judged)

@@ -28,8 +28,8 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
 from recompact.presentation.report.content.cases import Limits, _after, _before
-from recompact.triggers.observation import LongObservation
 from recompact.triggers.protocol import Schedule
+from recompact.triggers.registry import LongObservation
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant, system
 from recompact.values.context import Context, Turn
 from recompact.values.template import resolve

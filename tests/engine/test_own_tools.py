@@ -11,8 +11,7 @@ from fakes import Noter, Scripted, pages_suite
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import CompressorInputs
 from recompact.compressors.registry import load_compressor
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.errors import InputError

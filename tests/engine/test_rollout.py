@@ -14,8 +14,7 @@ from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
 from recompact.compressors.protocol import CompressorInputs
 from recompact.engine.config import Config
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import OBSERVATION_TOKENS, Agent, rollout
+from recompact.engine.rollout import OBSERVATION_TOKENS, Agent, run_episode
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
@@ -276,7 +275,7 @@ async def test_a_cut_observation_is_an_incident_of_its_step() -> None:
 
 def test_defaults_are_those_of_the_papers_harness() -> None:
     """An agent may write 2,048 tokens a step, a compressor 8,192; 4,096 tokens of history; 50 steps."""
-    parameters = inspect.signature(rollout).parameters
+    parameters = inspect.signature(run_episode).parameters
     assert (parameters["budget"].default, parameters["step_limit"].default) == (4096, 50)
     assert parameters["snapshots"].default is True
     assert Agent(Reader()).decoding.max_output_tokens == Config().agent.max_output_tokens == 2048

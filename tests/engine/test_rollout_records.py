@@ -11,9 +11,9 @@ from fakes import Scripted, calling
 from sentences import numbers_in
 
 from recompact.compressors.fifo import Fifo
-from recompact.compressors.protocol import Compaction, CompactionFailed
-from recompact.engine.rollout import ODD_REPLY, Agent, rollout
-from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
+from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor
+from recompact.engine.rollout import ODD_REPLY, Agent, run_episode
+from recompact.environments.protocol import EnvironmentFailed, Observation, Opening, Task
 from recompact.models.failures import Refused
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import (
@@ -29,10 +29,10 @@ from recompact.values.chat import (
     system,
     user,
 )
-from recompact.values.context import Context, Turn
+from recompact.values.context import Context, Summary, Turn
 from recompact.values.progress import Silent
 from recompact.values.tokens import counter
-from recompact.values.trajectory import Action, Incident, Score, Snapshot, Trajectory
+from recompact.values.trajectory import COMPACTION_FAILED, Action, Incident, Score, Snapshot, Trajectory
 
 COUNT = counter()
 
@@ -65,10 +65,12 @@ class Meeting:
     async def close(self) -> None: ...
 
 
-async def meet(model: ChatModel, episode: Meeting | None = None, **settings: Any) -> Trajectory:
+async def meet(
+    model: ChatModel, episode: Meeting | None = None, *, compressor: Compressor | None = None, **settings: Any
+) -> Trajectory:
     episode = episode or Meeting()
-    settings = {"count": len, **settings}
-    return await rollout(task="meeting", agent=Agent(model), episode=episode, opening=await episode.start(), **settings)
+    settings = {"count": len, "compressor": lambda opening: compressor, **settings}
+    return await run_episode(Task("meeting", ""), episode, Agent(model), **settings)
 
 
 TALK_AND_TOOLS = Opening((system("Talk."), user("Say goodbye.")), (ToolSpec("wave", "Wave."), ToolSpec("leave", "Go.")))
@@ -198,6 +200,32 @@ async def test_a_compressor_that_asks_no_model_spends_nothing() -> None:
     trajectory = await meet(Scripted("one", "two", "bye"), compressor=Fifo(), budget=50)
     assert trajectory.boundaries
     assert set(trajectory.usage) == {"agent"}
+
+
+@dataclass(frozen=True)
+class Padding:
+    """A compressor that adds as many characters of summary as it is told to; `None` is a compaction that helps."""
+
+    added: list[int | None]
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        if (more := self.added.pop(0)) is None:
+            return Compaction(replace(context, turns=context.turns[-1:]))
+        return Compaction(replace(context, summary=Summary("x" * more, more)))
+
+
+async def test_a_compaction_that_gains_nothing_is_refused_with_its_sizes_and_two_in_a_row_end_it() -> None:
+    added = [0, None, 7, 1_000, 0]
+    trajectory = await meet(Scripted(*["well"] * 8, "bye"), compressor=Padding(added), budget=30)
+    assert added == [0]  # the last was not asked for
+    sizes = [sum(turn.tokens for turn in turns) for turns in (trajectory.turns[:2], trajectory.turns[2:4])]
+    later = trajectory.turns[2:5]
+    assert [(i.step, i.kind, numbers_in(i.text)) for i in trajectory.incidents] == [
+        (2, COMPACTION_FAILED, [f"{sizes[0]}", f"{sizes[0]}"]),
+        (4, COMPACTION_FAILED, [f"{sizes[1]}", f"{sizes[1] + 7}"]),
+        (5, COMPACTION_FAILED, [f"{sum(t.tokens for t in later)}", f"{sum(t.tokens for t in later) + 1_000:,}", "2"]),
+    ]
+    assert [boundary.step for boundary in trajectory.boundaries] == [3]
 
 
 async def test_the_state_is_left_out_of_boundaries_that_nobody_continues_from() -> None:

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from recompact.engine.execution.episodes import run_episode
 from recompact.engine.execution.scheduler import InProcess, Unit, run_units
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.environments.inprocess import InProcessEpisode

@@ -11,8 +11,7 @@ from fakes import Noter, Reader, pages_suite
 from progress_support import Heard
 from run_files import select_rows
 
-from recompact.adaptation.method import Method, MethodInputs
-from recompact.adaptation.registry import method_of
+from recompact.adaptation.method import Method, MethodInputs, method_of
 from recompact.compressors.fifo import Fifo
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect

@@ -147,7 +147,7 @@ def test_the_users_keyring_is_left_before_an_agent_is_started(tmp_path: Path) ->
 def test_a_host_leaves_the_users_keyring(tmp_path: Path) -> None:
     script = tmp_path / "keys.py"
     script.write_text(KEYS)
-    leave = "from recompact.environments.host_lifetime import leave_keyring; import os, sys; leave_keyring()"
+    leave = "from recompact.environments.host import leave_keyring; import os, sys; leave_keyring()"
     prefix = [sys.executable, "-c", f"{leave}; os.execv(sys.argv[1], sys.argv[1:])"]
     ended = subprocess.run([sys.executable, script, "add", *prefix], capture_output=True, text=True, check=False)
     if ended.returncode:

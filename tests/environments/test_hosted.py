@@ -16,8 +16,7 @@ from fakes import Scripted, calling
 from processes import alive, gone, seen_from_outside
 from sentences import numbers_in
 
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.values.chat import Request

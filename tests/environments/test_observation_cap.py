@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from sentences import numbers_in
 
 from recompact.engine.config_parser import parse_config
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.values.texts import keep_ends

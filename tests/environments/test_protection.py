@@ -18,7 +18,7 @@ from needs import needs
 from processes import alive
 from sentences import numbers_in
 
-from recompact.environments import protection
+from recompact.environments import protection, sandbox
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.process_tree import descendants, kill_all, stop_tree
@@ -157,18 +157,24 @@ def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) ->
 
 def test_what_limits_processes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is only watched stands in the last clause, after what the kernel limits, if that is anything."""
-    for limit, sandboxed, limited, watched in (
-        (ProcessLimit(inside=True), True, {"processes"}, {"memory", "write"}),
-        (ProcessLimit(inside=True), False, set(), {"processes", "memory", "write"}),
-        (ProcessLimit(groups=Path("/groups")), False, {"processes"}, {"memory", "write"}),
-        (ProcessLimit(groups=Path("/groups"), memory=True), False, {"processes", "memory"}, {"write"}),
-        (ProcessLimit(), True, set(), {"processes", "memory", "write"}),
+    words, sizes = {"processes", "memory", "home", "workspace"}, HostLimits()
+    large = HostLimits(disk=sizes.memory + 1)
+    for limit, program, limits, limited in (
+        (ProcessLimit(inside=True), "bwrap", sizes, {"processes", "home"}),
+        (ProcessLimit(inside=True), "old", sizes, {"processes"}),
+        (ProcessLimit(inside=True), "bwrap", large, {"processes"}),
+        (ProcessLimit(inside=True), None, sizes, set()),
+        (ProcessLimit(groups=Path("/groups")), None, sizes, {"processes"}),
+        (ProcessLimit(groups=Path("/groups"), memory=True), None, sizes, {"processes", "memory"}),
+        (ProcessLimit(), "bwrap", sizes, {"home"}),
     ):
         monkeypatch.setattr(protection, "process_limit", lambda limit=limit: limit)
-        held, _, rest = protection.describe_limit(sandboxed).rpartition("; ")
-        words = {"processes", "memory", "write"}
-        assert ({w for w in words if w in held}, {w for w in words if w in rest}) == (limited, watched)
-        assert describe("off").endswith(protection.describe_limit(sandboxed=False))
+        monkeypatch.setattr(protection, "find_bubblewrap", lambda program=program: (program, ""))
+        monkeypatch.setattr(sandbox, "_help", lambda program: "--size BYTES" if program == "bwrap" else "")
+        text = protection.describe_limit(program is not None, limits, "their workspace")
+        held, _, rest = text.partition("only watched")
+        assert ({w for w in words if w in held}, {w for w in words if w in rest}) == (limited, words - limited)
+        assert describe("off").endswith(protection.describe_limit(False, limits))
 
 
 @needs("control groups")

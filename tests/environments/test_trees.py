@@ -18,7 +18,7 @@ from places import deep
 from recompact.agents import episode as agent_episode
 from recompact.agents.client import Function
 from recompact.agents.episode import AgentEpisode
-from recompact.agents.manifest import Manifest
+from recompact.agents.normalizer import Manifest
 from recompact.agents.settings import AgentSettings
 from recompact.environments.files import ActionError, Files, Tree, TreeLimits, TreeRefused, TreeTooLarge, tree_excess
 from recompact.environments.own_directory import empty_directory
@@ -195,3 +195,25 @@ async def test_an_agent_is_watched_while_its_model_is_asked(monkeypatch: pytest.
         await episode.close()
     assert not score.success
     assert "[agent.limits] disk" in score.details["reason"]
+
+
+async def test_what_an_agent_uses_too_much_of_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no environment error, which would keep the task out of what is compared."""
+    monkeypatch.setattr(agent_episode, "_LOOK", 0.0)
+
+    def agent(task: str, workspace: Path, client: object) -> None:
+        ask = client.chat.completions.create  # type: ignore[attr-defined]
+        ask(model="m", messages=[{"role": "user", "content": task}])
+        ask(model="m", messages=[{"role": "user", "content": task}, {"role": "user", "content": "again"}])
+
+    settings = AgentSettings(("agent",), unsafe=True)
+    episode = AgentEpisode(settings, Task("t", "Do it."), Work(), None, Function(agent), single=True)
+    try:
+        await episode.start()
+        assert episode._agent is not None
+        monkeypatch.setattr(type(episode._agent), "excess", lambda agent: "it had more than 64 processes")
+        assert (await episode.step(Action("", {}, "go on"))).done
+        score = await episode.score()
+    finally:
+        await episode.close()
+    assert (score.success, score.details["reason"]) == (False, "it had more than 64 processes")

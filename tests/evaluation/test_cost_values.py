@@ -25,7 +25,7 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.strategies import NEAR, equal_context, strategies_of
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.chat import Usage
-from recompact.values.prices import OUTPUT, READ, WRITE, CompactionBill
+from recompact.values.receipt import OUTPUT, READ, WRITE, CompactionBill
 from recompact.values.tables import Number
 
 
@@ -194,7 +194,9 @@ def test_a_table_of_costs_is_in_thousands_and_leaves_out_who_counted_nothing() -
         costs[0].cost.value / 1000,
         (costs[0].cost.low / 1000, costs[0].cost.high / 1000),
     )
-    assert (row[8], row[9]) == (None, Number(0.0, 0))
+    bill = costs[0].bill
+    assert bill is not None
+    assert row[6:] == (Number(bill.cost / 1000, 2), Number(bill.saved / 1000, 2), None, Number(0.0, 0))
     nameless = replace(shown, arms=tuple(replace(each, settings={}) for each in shown.arms))
     assert costs_of(records_of(shown, ONCE), nameless) == ()
 

@@ -17,12 +17,15 @@ from recompact.evaluation.paired import (
     Difference,
     compare,
     compare_many,
+    constant_share,
     difference_warnings,
     enough_tasks,
+    hidden_share,
     size_warnings,
     warnings,
 )
 from recompact.values.chat import Usage
+from recompact.values.stats import Estimate
 
 
 def test_a_comparison_counts_tasks_solved_in_all_runs() -> None:
@@ -235,6 +238,7 @@ def test_the_peak_of_a_comparison_is_by_the_counter_that_is_asked_for() -> None:
         (30, 3, ["30 tasks: one task is 3.3 points"]),
         (99, 1, ["99 tasks: one task is 1 points of Acc", "One run each"]),
         (100, 2, []),
+        (100, 0, []),
         (100, 1, ["One run each"]),
     ],
 )
@@ -272,14 +276,55 @@ def test_without_tasks_none_is_weighed() -> None:
 
 def test_a_difference_that_is_the_same_in_every_task_is_not_certain() -> None:
     """Nothing varies, so resampling gives no width: what few tasks cannot exclude does."""
-    from recompact.evaluation.paired import constant_share
-    from recompact.values.stats import Estimate
-
-    lost = constant_share(Estimate(-1.0, -1.0, -1.0), 12)
-    assert lost.low == -1.0
-    assert -1.0 < lost.high < -0.5
-    assert constant_share(Estimate(-1.0, -1.0, -1.0), 100).high < lost.high
     same = Estimate(0.0, 0.0, 0.0)
     assert constant_share(same, 12) == same
     spread = Estimate(0.1, -0.2, 0.4)
     assert constant_share(spread, 12) == spread
+
+
+def test_a_comparison_is_of_one_arm_where_key_and_trajectories_are_the_same() -> None:
+    """An arm by another name differs in nothing; the same settings played again do."""
+    one = replace(arm("a", ["11", "10"]), settings={"key": "k"})
+    again = replace(one, name="b", rows=tuple(replace(row, steps=row.steps + 1) for row in one.rows))
+    for other, same in (
+        (replace(one, name="b"), True),
+        (again, False),
+        (replace(one, name="b", settings={"key": "l"}), False),
+        (replace(one, name="b", settings={}), False),
+    ):
+        found = compare(one, other, resamples=10)
+        assert found.one_arm is same
+        assert found.to_json()["one_arm"] is same
+    unnamed = replace(one, settings={})
+    assert compare(unnamed, unnamed, resamples=10).one_arm is False  # nobody said which arms they are
+    said = warnings(compare(one, replace(one, name="b"), resamples=10))
+    assert any("b" in text.partition(":")[0] and "one arm" in text for text in said)
+
+
+def test_intervals_of_one_arm_are_not_counted() -> None:
+    six = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * 6
+    many = Comparison("a", "b", 200, 3, six, 10, 10, 1.0)
+    assert [numbers_in(text) for text in difference_warnings([many, many])] == [["12"]]
+    said = difference_warnings([many, replace(many, one_arm=True)])
+    assert [text.startswith("a: nothing") for text in said] == [True]
+
+
+@pytest.mark.parametrize(("tasks", "differ", "said"), [(6, 5, ["1"]), (5, 5, [])])
+def test_intervals_without_a_star_are_counted_from_six_tasks_on(tasks: int, differ: int, said: list[str]) -> None:
+    unmarked = Difference("acc", 1.0, 0.5, 0.5, 0.1, 0.9, differ=differ)
+    settled = Difference("acc", 1.0, 0.5, 0.5, -0.1, 0.9, differ=differ)
+    found = difference_warnings([Comparison("a", "b", tasks, 3, (unmarked, settled), 9, 9, 1.0)])
+    assert [numbers_in(text)[0] for text in found] == said
+
+
+@pytest.mark.parametrize("tasks", [1, 6, 100])
+@pytest.mark.parametrize("value", [-1.0, -0.5, 0.25, 1.0])
+def test_what_few_tasks_leave_open_about_a_constant_difference(tasks: int, value: float) -> None:
+    """A share q of other tasks goes unseen with (1 - q) ** tasks; they may be at either end."""
+    found = constant_share(Estimate(value, value, value), tasks)
+    unseen = hidden_share(tasks)
+    assert (1 - unseen) ** tasks == pytest.approx(0.05)
+    assert found.low == pytest.approx((1 - unseen) * value - unseen)
+    assert found.high == pytest.approx((1 - unseen) * value + unseen)
+    assert found.value == value
+    assert constant_share(Estimate(value, value, value), 0) == Estimate(value, value, value)

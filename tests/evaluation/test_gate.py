@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -11,27 +12,20 @@ from hypothesis import given, strategies as st
 
 from gate import cases, simulate
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
-from recompact.evaluation.gate import BATCH, Gate, Pair, Pick, Result, UnfinishedGate, draw_items, run_gate
+from recompact.evaluation.gate import BATCH, Gate, Pair, PairSource, Pick, Result, UnfinishedGate, draw_items, run_gate
 from recompact.models.failures import Overloaded
 from recompact.presentation.gate import as_junit, as_markdown, sentences
 
 BROKEN = Result(None, reason="the disk is full")
 
 
-class Scripted:
+def scripted(play: Callable[[Pick], Pair | None], items: Sequence[str] = "abcdefgh") -> PairSource:
     """Pairs by a function of the pick; `items` are its names."""
 
-    def __init__(self, play: Callable[[Pick], Pair | None], items: Sequence[str] = "abcdefgh") -> None:
-        self._play, self.items = play, items
-        self.played: list[Pick] = []
+    async def play_all(picks: Sequence[Pick]) -> list[Pair | None]:
+        return [play(pick) for pick in picks]
 
-    @property
-    def empty(self) -> Gate:
-        return Gate("old", "new")
-
-    async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
-        self.played += picks
-        return [self._play(pick) for pick in picks]
+    return PairSource(Gate("old", "new"), items, play_all)
 
 
 def always(base: float | None, new: float | None) -> Callable[[Pick], Pair]:
@@ -39,7 +33,7 @@ def always(base: float | None, new: float | None) -> Callable[[Pick], Pair]:
 
 
 def judged(play: Callable[[Pick], Pair | None], margin: float = 10.0, most: int = 200) -> Gate:
-    return asyncio.run(run_gate(Scripted(play), margin, most))
+    return asyncio.run(run_gate(scripted(play), margin, most))
 
 
 @pytest.mark.parametrize(
@@ -95,17 +89,17 @@ def test_items_that_cannot_be_restored_take_no_part() -> None:
 
 
 def test_a_failing_model_leaves_what_was_shown() -> None:
-    source = Scripted(always(1.0, 1.0))
-    play = source.play
+    source = scripted(always(1.0, 1.0))
+    played: list[Pick] = []
 
     async def fail(picks: Sequence[Pick]) -> list[Pair | None]:
-        if len(source.played) >= 2 * BATCH:
+        if len(played) >= 2 * BATCH:
             raise Unfinished([UnfinishedUnit("evaluate/x/a/0", Overloaded("busy"))])
-        return await play(picks)
+        played.extend(picks)
+        return await source.play(picks)
 
-    source.play = fail  # type: ignore[method-assign]
     with pytest.raises(UnfinishedGate) as stopped:
-        asyncio.run(run_gate(source, 3.0, 100))
+        asyncio.run(run_gate(replace(source, play=fail), 3.0, 100))
     assert len(stopped.value.gate.pairs) == 2 * BATCH
     assert stopped.value.gate.exit_code == 3
 

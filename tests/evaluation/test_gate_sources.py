@@ -32,8 +32,8 @@ from recompact.errors import InputError
 from recompact.evaluation import gate_sources
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.gate import Gate, run_gate
-from recompact.evaluation.gate_sources import ReplayPairs, Side, TaskPairs, parse_side
-from recompact.evaluation.replay import Case, case_of
+from recompact.evaluation.gate_sources import Side, parse_side, replay_pairs, task_pairs
+from recompact.evaluation.replay import ReplayCase, case_of
 from recompact.models.protocol import ChatModel
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template
@@ -59,7 +59,7 @@ def replayed(
     path: Path, base: Arm, new: Arm, suite: Suite = vault, models: dict[str, ChatModel] | None = None, most: int = 40
 ) -> Gate:
     with Store.open(path) as store:
-        return asyncio.run(run_gate(ReplayPairs.of(study_of(store, suite, models=models), base, new), 30.0, most))
+        return asyncio.run(run_gate(replay_pairs(study_of(store, suite, models=models), base, new), 30.0, most))
 
 
 def test_stored_compactions_tell_which_template_keeps_the_code(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_whole_tasks(tmp_path: Path) -> None:
     def played(base: Arm, new: Arm, **models: ChatModel) -> Gate:
         async def work(store: Store) -> Gate:
             study = study_of(store, models=models)
-            return await run_gate(await TaskPairs.of(Side(study, base), Side(study, new)), 30.0, 20)
+            return await run_gate(await task_pairs(Side(study, base), Side(study, new)), 30.0, 20)
 
         with Store.open(tmp_path / "run.db") as store:
             return asyncio.run(work(store))
@@ -149,7 +149,7 @@ def test_sides_are_named_by_what_they_are(tmp_path: Path) -> None:
 def test_two_configs_are_two_studies_with_the_same_tasks(tmp_path: Path) -> None:
     async def work(one: Store, other: Store, suite: Suite) -> Gate:
         sides = [Side(study_of(store, each), KEEPING) for store, each in ((one, vault), (other, suite))]
-        return await run_gate(await TaskPairs.of(sides[0], replace(sides[1], arm=PLAIN)), 30.0, 20)
+        return await run_gate(await task_pairs(sides[0], replace(sides[1], arm=PLAIN)), 30.0, 20)
 
     def played(suite: Suite, name: str) -> Gate:
         with Store.open(tmp_path / f"{name}-1.db") as one, Store.open(tmp_path / f"{name}-2.db") as other:
@@ -165,7 +165,7 @@ def test_a_stored_compaction_that_cannot_be_read_takes_no_part(tmp_path: Path, m
     path = collected(tmp_path / "run.db")
     read = case_of
 
-    async def fail(study: Study, id: BoundaryId) -> Case:
+    async def fail(study: Study, id: BoundaryId) -> ReplayCase:
         if id.index == 1:
             raise InputError("the task is gone")
         return await read(study, id)

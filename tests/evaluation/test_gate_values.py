@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.evaluation.gate import Gate, Pair, Result, Verdict
-from recompact.evaluation.probes import BLANK, STEPS, CompactionPoint, Probe, point_of_moment
-from recompact.evaluation.probing import FULL, Asked, Compacted, Condition, Probing, Share, unit_name
+from recompact.evaluation.probes import BLANK, STEPS, CompactionPoint, Probe, point_of_compaction
+from recompact.evaluation.probing import FULL, Compacted, Condition, ProbeResult, Probing, Share, _condition, unit_name
 from recompact.values.betting import first_above
 from recompact.values.candidate import read_record
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.literals import Literal
-from recompact.values.moments import Moment
+from recompact.values.session import SessionCompaction
 
 
 def pair(base: float | None, new: float | None, item: str = "a", run: int = 0) -> Pair:
@@ -105,15 +105,15 @@ def fact(answer: str = "tok-7f3a") -> Probe:
     return Probe("fact", f"Which? {answer}", answer, Literal("value", answer, answer))
 
 
-def asked(probe: Probe, shown: bool, again: bool | None, baseline: bool, right: bool | None = None) -> Asked:
-    return Asked(probe, shown, again, baseline, None if right is None else "reply", right)
+def asked(probe: Probe, shown: bool, again: bool | None, baseline: bool, right: bool | None = None) -> ProbeResult:
+    return ProbeResult(probe, shown, again, baseline, None if right is None else "reply", right)
 
 
 RULE = Probe("rule", "Which rule?", "Never pay.")
 NEXT = Probe("next", "Which call?", "pay({})")
 
 
-def condition(point: int, name: str, *probes: Asked, tokens: int = 10) -> Condition:
+def condition(point: int, name: str, *probes: ProbeResult, tokens: int = 10) -> Condition:
     return Condition(f"p{point}", name, tokens, 100, probes)
 
 
@@ -247,11 +247,125 @@ def test_others_have_as_many_tokens_as_the_harness_left(
     post: Context | None, budget: int | None, expected: int
 ) -> None:
     later = tuple(turn("", n=n) for n in range(5))
-    made = point_of_moment(Moment(PRE, post, later, 3), "s", budget)
+    made = point_of_compaction(SessionCompaction(PRE, post, later, 3), "s", budget)
     assert (made.name, made.budget, made.from_session) == ("s#3", max(1, expected), True)
     assert (made.later, made.following) == (later, later[:2])
-    assert point_of_moment(Moment(Context(()), None, ()), "s").budget == 1
+    assert point_of_compaction(SessionCompaction(Context(()), None, ()), "s").budget == 1
 
 
 def test_units_are_named_after_the_point() -> None:
     assert unit_name(point(), "ask", 3) == "replay/probe/a#1/ask/3"
+
+
+def test_a_gate_as_a_record() -> None:
+    pairs = (pair(1.0, 1.0), pair(1.0, 0.0, "b", 2), pair(None, 1.0, "c"))
+    gate = Gate("old", "new", margin=20.0, items=4, pairs=pairs, unusable=("d",))
+    data = gate.to_json()
+    low, high, more = (data.pop(key) for key in ("low", "high", "more"))
+    assert (low, high, more) == (gate.low, gate.high, gate.more)
+    assert data == {
+        "base": "old",
+        "new": "new",
+        "verdict": "cannot tell",
+        "exit_code": 3,
+        "margin": 20.0,
+        "error": 0.05,
+        "difference": -50.0,
+        "settled_after": None,
+        "items": 4,
+        "noun": "task",
+        "measure": "success",
+        "identical": False,
+        "broken": 1,
+        "unusable": ["d"],
+        "simulated": False,
+        "pairs": [
+            {
+                "item": item,
+                "run": run,
+                "base": {"value": base, "amount": 10 if base else 20, "reason": ""},
+                "new": {"value": new, "amount": 12 if new else None, "reason": ""},
+            }
+            for item, run, base, new in (("a", 0, 1.0, 1.0), ("b", 2, 1.0, 0.0), ("c", 0, None, 1.0))
+        ],
+    }
+
+
+def test_probes_as_a_record() -> None:
+    data = replace(probing(), asked_model="m", judge="j", left_out={"p9": "gone"}).to_json()
+    conditions, summary = data.pop("conditions"), data.pop("summary")
+    assert data == {
+        "points": 3,
+        "unasked": 2,
+        "asked_model": "m",
+        "judge": "j",
+        "planted": {"right": 3, "cases": 4},
+        "simulated": False,
+        "left_out": {"p9": "gone"},
+    }
+    assert summary[1] == {
+        "condition": "arm",
+        "recall": [2 / 3, None, None],
+        "rules": [0.0, None, None],
+        "second": [0.5, None, None],
+        "gain": [1 / 3, None, None],
+        "answers": [0.5, None, None],
+        "tokens": 20.0,
+    }
+    assert (summary[0]["second"], summary[0]["rules"]) == (None, [1.0, None, None])
+    assert conditions[1]["asked"][1] == {
+        "kind": "fact",
+        "question": "Which? b-1",
+        "answer": "b-1",
+        "shown": False,
+        "shown_again": False,
+        "baseline": True,
+        "reply": "reply",
+        "right": False,
+        "judged": False,
+    }
+    arm = probing().conditions[1]
+    assert (arm.kept(), arm.kept("rule"), arm.kept("open")) == ((2, 3), (0, 1), (0, 0))
+
+
+@pytest.mark.parametrize(("points", "interval"), [(5, False), (6, True)])
+def test_an_interval_needs_six_points(points: int, interval: bool) -> None:
+    share = probing(points).recall("arm")
+    assert share is not None
+    assert (share.low is not None, share.high is not None) == (interval, interval)
+
+
+@pytest.mark.parametrize(("tokens", "characters"), [(0, 0), (10, 10), (99, 99), (100, 100), (500, 100)])
+def test_the_latest_history_is_its_last_share(tokens: int, characters: int) -> None:
+    """Of a hundred characters with a token each; a summary is shown where there is room besides it."""
+    text = Turn(Message("assistant", "y" * 88), (), 100)
+    assert len(Context((), turns=(text,)).history) == 100
+    plain = CompactionPoint("p", Context((), turns=(text,)), None, ())
+    history = plain.pre.history
+    assert plain.latest(tokens) == "\n" + history[100 - characters :]
+    told = CompactionPoint("p", Context((), Summary("sum", 10), (text,)), None, ())
+    shown = max(0, min(100, tokens - 10))
+    summary = "sum" if tokens > 10 else ""
+    assert told.latest(tokens) == f"{summary}\n{told.pre.history[100 - (shown if summary else characters) :]}"
+
+
+def test_a_context_without_turns_has_no_latest_history() -> None:
+    assert CompactionPoint("p", Context((user("Go."),)), None, ()).latest(50) == "Go.\n"
+
+
+def test_the_second_generation_is_asked_for_what_nothing_showed_between() -> None:
+    facts = [fact("tok-7f3a"), fact("inv-42")]
+    one = replace(point(turn("", id="tok-7f3a"), turn("", id="inv-42")), following=(turn("see inv-42"),))
+    assert [each.answer for each in one.facts] == [each.answer for each in facts]
+    for texts, again in (
+        (("tok-7f3a", "tok-7f3a"), [True, None]),
+        (("tok-7f3a", "gone"), [False, None]),
+        (("tok-7f3a",), [None, None]),
+        ((), [None, None]),
+    ):
+        made = _condition(one, "arm", Compacted(texts, (7, 8)[: len(texts)]), {})
+        own = [each for each in made.asked if each.probe.kind == "fact"]
+        assert [each.shown_again for each in own] == again
+        assert [each.shown for each in own] == [bool(texts), False]
+        assert (made.tokens, made.before, made.point) == (7 if texts else 0, PRE.size, "collect/a#1")
+        assert [(each.reply, each.right) for each in own] == [(None, None)] * 2

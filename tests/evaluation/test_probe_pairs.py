@@ -17,10 +17,10 @@ from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.gate import Gate, run_gate
-from recompact.evaluation.gate_sources import ProbePairs, own_arm
-from recompact.evaluation.probe_forecast import forecast_pairs, forecast_probes
+from recompact.evaluation.gate_sources import own_arm, probe_pairs
 from recompact.evaluation.probes import CompactionPoint, points_of_run
 from recompact.evaluation.probing import PLANTED
+from recompact.evaluation.reproduction.forecast import forecast_pairs, forecast_probes
 from recompact.models.protocol import ChatModel
 
 KEEPING, PLAIN = Arm("keeping", template=told(KEEP)), Arm("plain")
@@ -44,7 +44,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gated(path: Path, base: Arm, new: Arm, margin: float = 30.0, most: int = 30, **models: ChatModel) -> Gate:
     with Store.open(path) as store:
         study = study_of(store, models=models)
-        pairs = ProbePairs.of(study, list(points_of_run(store)), base, new)
+        pairs = probe_pairs(study, list(points_of_run(store)), base, new)
         return asyncio.run(run_gate(pairs, margin, most))
 
 
@@ -99,7 +99,7 @@ def test_where_nothing_was_used_there_is_nothing_to_ask(path: Path) -> None:
     with Store.open(path) as store:
         later = [point for point in points_of_run(store) if not point.facts]
         with pytest.raises(InputError):
-            ProbePairs.of(study_of(store), later, PLAIN, KEEPING)
+            probe_pairs(study_of(store), later, PLAIN, KEEPING)
 
 
 def test_a_config_is_an_arm_named_after_its_file(path: Path) -> None:

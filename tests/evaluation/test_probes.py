@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from recompact.evaluation.probes import FACTS, CompactionPoint, Probe, point_of_moment
+from recompact.evaluation.probes import FACTS, CompactionPoint, Probe, point_of_compaction
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.moments import Moment
+from recompact.values.session import SessionCompaction
 from recompact.values.tokens import counter
 
 COUNT = counter("o200k")
@@ -93,13 +93,13 @@ def test_a_session_is_asked_for_what_its_commands_name() -> None:
     later = Turn.measured(Message("assistant", "", (ToolCall("2", "Edit", json.dumps(edit)),)), (), COUNT)
     old = Turn.measured(read, (Message("tool", "3f2a9c1b long_name_here", call_id="1"),), COUNT)
     pre = Context((), turns=(old, turn("thinking")))
-    moment = Moment(pre, Context((), Summary("worked on main.py", 5)), (later, later), 1)
-    made = point_of_moment(moment, "s.jsonl")
+    moment = SessionCompaction(pre, Context((), Summary("worked on main.py", 5)), (later, later), 1)
+    made = point_of_compaction(moment, "s.jsonl")
     assert [fact.answer for fact in made.facts] == ["/w/src/app/main.py"]  # and nothing of the body
     assert made.recorded is not None
     assert made.facts[0].shown_in("worked on main.py")  # a file's name is enough for its path
     assert (made.name, made.budget) == ("s.jsonl#1", 5)
-    assert point_of_moment(moment, "s.jsonl", 99).budget == 99
+    assert point_of_compaction(moment, "s.jsonl", 99).budget == 99
 
 
 def test_odd_points_have_no_probes() -> None:

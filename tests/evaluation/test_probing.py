@@ -12,9 +12,9 @@ from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm
-from recompact.evaluation.probe_forecast import forecast_probes
 from recompact.evaluation.probes import CompactionPoint, Probe, points_of_run
 from recompact.evaluation.probing import FULL, RECORDED, Probing, planted_cases, probe
+from recompact.evaluation.reproduction.forecast import forecast_probes
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request, Usage, assistant
 
@@ -60,6 +60,8 @@ def probed(path: Path, *arms: Arm, ask: bool = False, judge: bool = False, **mod
 
 def test_a_template_that_keeps_the_code_shows_it(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
+    with Store.open(path) as store:
+        points = list(points_of_run(store))
     first = probed(path, KEEPING, PLAIN, FIFO)
     assert first.names == (FULL, RECORDED, "keeping", "plain", "fifo")
     recalls = {name: first.recall(name) for name in first.names}
@@ -75,6 +77,12 @@ def test_a_template_that_keeps_the_code_shows_it(tmp_path: Path) -> None:
     again = first.second("keeping")
     assert again is None or again.value == 1.0
     assert probed(path, KEEPING, PLAIN, FIFO, agent=Forbidden(), noter=Forbidden()).to_json() == first.to_json()
+    silent = [CompactionPoint(f"silent#{n}", point.pre, None, ()) for n in range(5) for point in points[:1]]
+    assert not silent[0].probes
+    with Store.open(path) as store:
+        more = asyncio.run(probe(study_of(store), [*points, *silent], [KEEPING]))
+    assert (more.points, more.unasked) == (len(points) + 5, first.unasked + 5)
+    assert {each.point for each in more.conditions} == {each.point for each in first.conditions}
 
 
 def test_a_reader_is_asked_one_question_at_a_time_with_a_control(tmp_path: Path) -> None:

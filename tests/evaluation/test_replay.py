@@ -46,8 +46,7 @@ from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
 from recompact.values.context import Context, Summary, Turn
-from recompact.values.effect import Effect, Thresholds
-from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.outcome import BoundaryId, Effect, Outcomes, Thresholds
 from recompact.values.progress import SILENT, Progress
 from recompact.values.template import Template
 from recompact.values.trajectory import Boundary, Ending, Score, Trajectory

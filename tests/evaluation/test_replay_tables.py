@@ -16,8 +16,7 @@ from recompact.evaluation.replay import Condition, Replay, ReplayDraw, cited_bou
 from recompact.evaluation.replay_tables import condition_table, fact_table, tally
 from recompact.evaluation.summary import SIMULATED
 from recompact.values.candidate import Candidate, Clause, Selection
-from recompact.values.effect import Effect, Thresholds
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Effect, Thresholds
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number
 from recompact.values.template import default_template

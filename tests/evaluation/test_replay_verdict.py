@@ -9,8 +9,7 @@ from sentences import numbers_in
 
 from recompact.attribution.effects import effect_of
 from recompact.evaluation.replay_verdict import Facts, verdict
-from recompact.values.effect import Effect
-from recompact.values.outcome import Outcome, Outcomes
+from recompact.values.outcome import Effect, Outcome, Outcomes
 
 Draws = Sequence[tuple[int, int]]
 """Success and steps of each draw."""

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 from evaluation_support import arm
+from sentences import numbers_in
 
 from recompact.attribution.judgement import read_verdicts
+from recompact.attribution.means import MeanEffects, ViolationEffect
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import continuation_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, read_arms
-from recompact.evaluation.arm_verdicts import plan_verifications, read_arm_verdicts, verify_arm
+from recompact.evaluation.arm_verdicts import ArmVerdicts, plan_verifications, read_arm_verdicts, verify_arm
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.costs import (
     Compactions,
@@ -30,9 +32,13 @@ from recompact.evaluation.costs import (
     costs_of,
 )
 from recompact.evaluation.evaluate import evaluate, open_evaluation, unit_of
+from recompact.evaluation.paired import Comparison, Difference
 from recompact.evaluation.reproduction.forecast import forecast_evaluation
 from recompact.evaluation.strategies import (
     EVERY,
+    EqualContext,
+    Strategies,
+    StrategyFigures,
     equal_context,
     strategies,
     strategies_of,
@@ -40,8 +46,9 @@ from recompact.evaluation.strategies import (
 from recompact.evaluation.summary import evaluation
 from recompact.values.chat import Usage
 from recompact.values.context import Context
-from recompact.values.prices import OUTPUT, READ, WRITE, cost
-from recompact.values.tables import render
+from recompact.values.receipt import OUTPUT, READ, WRITE, cost
+from recompact.values.stats import Estimate
+from recompact.values.tables import Number, Table, render
 from recompact.values.template import default_template
 
 CONFIG = parse_config("[suite]\nlimit = 6\n[compressor]\nbudget = 2048\n", Path("c.toml"))
@@ -216,3 +223,153 @@ def test_what_a_server_reports_comes_before_what_we_assume() -> None:
     assumed = Compactions(0, 0, 0, 0.25)
     assert _cached_share(row, assumed) == 0.9
     assert _cached_share(replace(row, usage={"agent": Usage(1000, 10)}), assumed) == 0.25
+
+
+# --- the tables, from made-up figures
+
+
+def difference(key: str, delta: float, low: float, high: float, differ: int = 40) -> Difference:
+    return Difference(key, 0.0, 0.0, delta, low, high, differ=differ)
+
+
+def verdicts_of(*, draws: int, examined: int = 8, trajectories: int = 9, rules: bool = False) -> ArmVerdicts:
+    effects = MeanEffects(9, examined, 3, draws, trajectories, Estimate(0.25, 0.125, 0.5), Estimate(1.5, -1.0, 4.0))
+    broken = ViolationEffect(8, 0.5, 1.0, Estimate(0.5, 0.25, 0.75), trajectories)
+    return ArmVerdicts(Path("r.db"), effects, broken if rules else None)
+
+
+MEANS = {"acc": 0.5, "steps": 12.0, "compactions": 2.5, "context": 3_000.0, "peak": 5_000.0, "tokens": 60_000.0}
+PLAIN = StrategyFigures("none", MEANS, Estimate(40_000.0, 30_000.0, 50_000.0), None, None)
+LESS = StrategyFigures(
+    "fifo",
+    {**MEANS, "acc": 0.25},
+    Estimate(20_500.0, 0.0, 0.0),
+    4_400.4,
+    1_200.6,
+    difference("acc", -0.25, -0.5, -0.125),
+    difference("steps", 2.0, -1.0, 5.0),
+)
+
+
+def table_of(*figures: StrategyFigures, tasks: int = 40, notes: tuple[str, ...] = ()) -> Table:
+    return Strategies(figures, (), None, tuple(each.arm for each in figures), notes).tables(tasks)[0]
+
+
+def column(table: Table, key: str) -> list[object]:
+    at = [each.key for each in table.columns].index(key)
+    return [cell.text if isinstance(cell := row[at], Number) else cell for row in table.rows]
+
+
+def test_the_table_of_strategies_has_their_means_costs_and_differences() -> None:
+    table = table_of(PLAIN, LESS, notes=("of the evaluation",))
+    shown = {each.key: column(table, each.key) for each in table.columns}
+    assert shown == {
+        "arm": ["none", "fifo"],
+        "acc": ["50.0", "25.0"],
+        "accuracy": [None, "-25.0 [-50.0, -12.5]*"],
+        "steps": ["12.0", "12.0"],
+        "added": [None, "+2.0 [-1.0, +5.0]"],
+        "compactions": ["2.50", "2.50"],
+        "sizes": [None, "4,400 → 1,201"],
+        "context": ["3.00", "3.00"],
+        "peak": ["5.00", "5.00"],
+        "tokens": ["60.0", "60.0"],
+        "cost": ["40.0", "20.5"],
+    }
+    assert table.notes[0] == "of the evaluation"
+    few = replace(LESS, accuracy=difference("acc", -0.25, -0.5, -0.125, 5))
+    assert column(table_of(few), "accuracy") == ["-25.0 [-50.0, -12.5]"]  # no star: five tasks differ
+
+
+def test_what_verification_says_stands_beside_each_strategy_that_was_verified() -> None:
+    table = table_of(PLAIN, replace(LESS, verdicts=verdicts_of(draws=3, rules=True)))
+    assert {key: column(table, key)[1] for key in ("hazard", "burden", "harmful", "broken")} == {
+        "hazard": "0.250 [0.125, 0.500]",
+        "burden": "1.50 [-1.00, 4.00]",
+        "harmful": "3 of 8",
+        "broken": "+0.50 [+0.25, +0.75]*",
+    }
+    few = table_of(replace(LESS, verdicts=verdicts_of(draws=3, trajectories=5)))
+    assert (column(few, "hazard"), column(few, "burden")) == (["0.250"], ["1.50"])
+    none = table_of(replace(LESS, verdicts=verdicts_of(draws=0, examined=0)))
+    assert "harmful" not in [each.key for each in none.columns]
+
+
+@pytest.mark.parametrize(
+    ("draws", "said"),
+    [((), "0 draws"), ((0,), "0 draws"), ((3,), "3 draws"), ((3, 3), "3 draws"), ((9, 0, 4, 3), "3 to 9 draws")],
+)
+def test_the_notes_say_from_how_many_draws_effects_come(draws: tuple[int, ...], said: str) -> None:
+    arms = [replace(LESS, verdicts=verdicts_of(draws=each)) for each in draws]
+    notes = " ".join(table_of(PLAIN, *arms).notes)
+    assert (f"by {said} of each arm" in notes) is bool(draws)
+    assert ("--verify; with --dry-run" in notes) is not bool(draws)
+    assert "rules:" not in notes
+    assert "rules:" in " ".join(table_of(replace(LESS, verdicts=verdicts_of(draws=1, rules=True))).notes)
+
+
+def against(first: str, second: str, delta: float, low: float, high: float) -> Comparison:
+    return Comparison(first, second, 40, 1, (difference("acc", delta, low, high),), 9, 9, 1.0)
+
+
+@pytest.mark.parametrize(("count", "noted"), [(10, 1), (11, 2)])
+def test_each_arm_stands_against_each_before_it(count: int, noted: int) -> None:
+    pairs = (
+        against("b", "a", 0.125, 0.1, 0.2),
+        against("c", "a", -0.25, -0.4, 0.1),
+        against("c", "b", -0.375, -0.5, -0.2),
+    )
+    table = Strategies((PLAIN,), pairs, None, ("a", "b", "c"), ()).tables(40)[1]
+    assert table.rows == (("1 a", "", ""), ("2 b", "+12.5*", ""), ("3 c", "-25.0", "-37.5*"))
+    assert [each.title for each in table.columns] == ["row minus column", "1", "2"]
+    many = Strategies((PLAIN,), (pairs[0],) * count, None, ("a", "b"), ()).tables(40)[1]
+    assert len(many.notes) == noted
+    assert numbers_in(many.notes[-1])[:1] == (["11"] if noted > 1 else ["95"])
+
+
+def test_at_one_mean_context_each_strategy_stands_against_one() -> None:
+    accuracies = {"prompting": Estimate(0.5, 0.25, 0.75), "fifo": Estimate(0.75, 0.5, 1.0)}
+    equal = EqualContext(2_350.0, accuracies, "prompting", {"fifo": Estimate(0.25, 0.125, 0.5)}, ())
+    table = Strategies((PLAIN,), (), equal, ("none",), ()).tables(40)[2]
+    assert numbers_in(table.title) == ["2.35"]
+    assert [[c.text if isinstance(c, Number) else c for c in row] for row in table.rows] == [
+        ["prompting", "50.0 [25.0, 75.0]", None],
+        ["fifo", "75.0 [50.0, 100.0]", "+25.0 [+12.5, +50.0]*"],
+    ]
+    assert len(table.notes) == 2
+    left_out = replace(equal, out_of_reach=("x", "y"))
+    assert "x, y" in Strategies((PLAIN,), (), left_out, ("none",), ()).tables(40)[2].notes[-1]
+    assert len(Strategies((PLAIN,), (), None, ("none",), ()).tables(40)) == 2
+
+
+def curve(name: str, *points: tuple[int, str]) -> list[ArmRuns]:
+    """Arms of a strategy: for each mean context, how its tasks went."""
+    return [
+        with_context(arm("", list(outcomes)), f"{name}@{budget}", budget, context)
+        for budget, (context, outcomes) in enumerate(points, 100)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "reached"), [(2_000, True), (1_960, True), (1_959, False), (2_040, True), (2_041, False)]
+)
+def test_a_strategy_of_one_budget_reaches_contexts_within_two_per_cent(context: int, reached: bool) -> None:
+    arms = [*curve("ends", (1_000, "00"), (2_000, "11"), (3_000, "11")), *curve("alone", (context, "10"))]
+    equal = equal_context(evaluation("e", arms))
+    assert equal is not None
+    assert set(equal.accuracies) == {"ends", "alone"}
+    only = [*curve("ends", (2_000, "11")), *curve("alone", (context, "10"))]
+    assert (equal_context(evaluation("e", only)) is not None) is reached
+
+
+def test_between_two_budgets_a_strategy_is_their_weighted_mean() -> None:
+    arms = [*curve("lavish", (1_000, "0000"), (3_000, "1100")), *curve("prompting", (1_500, "1000"), (9_000, "1111"))]
+    equal = equal_context(evaluation("e", arms))
+    assert equal is not None
+    assert (equal.against, equal.out_of_reach) == ("prompting", ())
+    assert equal.context == 3_000  # of the contexts that most reach, the one nearest to the middle
+    assert {name: each.value for name, each in equal.accuracies.items()} == {
+        "lavish": 0.5,
+        "prompting": pytest.approx((1 + 0.2 * 3) / 4),
+    }
+    assert equal.differences["lavish"].value == pytest.approx(0.5 - 1.6 / 4)

@@ -9,8 +9,7 @@ import pytest
 from evaluation_support import arm
 from sentences import numbers_in
 
-from recompact.evaluation.arm_runs import ArmRuns, common
-from recompact.evaluation.caveats import left_out
+from recompact.evaluation.arm_runs import ArmRuns, common, left_out
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
     SCOPES,

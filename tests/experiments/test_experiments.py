@@ -17,7 +17,7 @@ from echoes import repeated_sentences, sentences
 from experiment import Experiment, load_experiment, names, read_plan
 from forecast import amounts, assumed_habits, forecast
 from recompact.adaptation.gepa_search import MINIBATCH
-from recompact.adaptation.registry import METHODS
+from recompact.adaptation.method import METHODS
 from recompact.errors import InputError
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference
@@ -37,7 +37,10 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 def test_there_are_the_experiments_that_the_readme_lists() -> None:
     readme = (experiment.HERE / "README.md").read_text()
-    assert names() == ["all-real", "fresh-tasks", "officebench", "real-causes", "real-compressor"]
+    assert names() == [
+        *("all-real", "exact-values", "fresh-tasks", "mini-files"),
+        *("officebench", "real-causes", "real-compressor"),
+    ]
     assert all(f"({name}/protocol.md)" in readme for name in names())
     assert all((experiment.HERE / name / "protocol.md").is_file() for name in names())
 
@@ -61,7 +64,7 @@ def test_a_plan_fits_its_config(name: str, config: str) -> None:
     assert len(set(plan.tasks)) == len(plan.tasks)
     assert not set(plan.tasks) & set(loaded.config.suite.tasks)
     assert loaded.config.suite.split == "train"
-    assert plan.split == ("fresh" if name == "fresh-tasks" else "test")
+    assert plan.split == {"exact-values": "fresh", "fresh-tasks": "fresh", "mini-files": "unseen"}.get(name, "test")
 
 
 @pytest.mark.parametrize("name", ["all-real", "real-compressor"])
@@ -107,6 +110,8 @@ def test_broken_tasks_of_officebench_are_left_out() -> None:
 def test_check_needs_nothing_but_a_key(name: str, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "officebench":
         require("officebench")
+    if name == "mini-files":
+        require("mini", "bubblewrap")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
     file = experiment.HERE / name / f"{config}.toml"

@@ -283,6 +283,8 @@ def test_what_is_shipped_gives_the_page(name: str, tmp_path: Path, monkeypatch: 
     """
     if name == "officebench":
         require("officebench")
+    if name == "mini-files":  # whose program runs again, on the recorded replies
+        require("mini", "bubblewrap")
     monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
     again = repeated(name, tmp_path)
     assert page(again) == again.page.read_text(encoding="utf-8")

@@ -48,7 +48,7 @@ def test_rewards_are_joined_and_compared_within_tasks(tmp_path: Path) -> None:
         write_trial(job, f"t{number}", task, compacted=compacted, result={"rewards": {"reward": reward, "speed": 3}})
     (job / "result.json").write_text(json.dumps({"n_total_trials": 5, "stats": {}}))
     audit = audit_transcripts(read_transcripts([tmp_path / "jobs"]))
-    assert [(each.task, each.score, len(each.compactions)) for each in audit.sessions] == [
+    assert [(each.info.task, each.info.score, len(each.compactions)) for each in audit.sessions] == [
         ("easy", 1.0, 0),
         ("easy", 1.0, 1),
         ("hard", 0.0, 1),
@@ -67,7 +67,7 @@ def test_rewards_are_joined_and_compared_within_tasks(tmp_path: Path) -> None:
 def test_a_trial_without_a_verdict_has_no_score(result: Any, tmp_path: Path) -> None:
     write_trial(tmp_path / "job", "t", "easy", compacted=True, result=result)
     (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
-    assert (session.task, session.score) == ("easy", None)
+    assert (session.info.task, session.info.score) == ("easy", None)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"trial_name": 3, "task_name": [], "verifier_result": 4}'])
@@ -75,4 +75,4 @@ def test_odd_results_are_no_error(text: str, tmp_path: Path) -> None:
     write_trial(tmp_path, "t", "easy", compacted=False, result=None)
     (tmp_path / "t" / "result.json").write_text(text)
     (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
-    assert session.score is None
+    assert session.info.score is None

@@ -174,7 +174,7 @@ def test_archives_are_read_in_every_form(zstd: bool, chunked: bool, tmp_path: Pa
                 members[f"samples/s_epoch_1/{name}/{start}.json"] = values[start : start + 2]
     (tmp_path / "log.eval").write_bytes(archive_of(members, zstd=zstd))
     session = only_session(tmp_path)
-    assert (session.harness, session.calls, session.score) == ("inspect", 5, 1.0)
+    assert (session.harness, session.calls, session.info.score) == ("inspect", 5, 1.0)
     (compaction,) = session.compactions
     assert (compaction.scene.summary, compaction.dropped_calls, compaction.kept_calls) == (
         "[SUMMARY] It is amber.",
@@ -207,7 +207,7 @@ def test_the_score_of_a_sample(value: Any, score: float | None, tmp_path: Path) 
     (tmp_path / "log.json").write_text(
         json.dumps({"version": 2, "eval": {}, "samples": [{**sample(), "scores": {"a": {"value": value}}}]})
     )
-    assert only_session(tmp_path).score == score
+    assert only_session(tmp_path).info.score == score
 
 
 # -- ATIF ------------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_a_continuation_that_is_not_beside_it_is_not_read(name: str, tmp_path: P
 def test_embedded_trajectories_are_sessions_of_their_own(tmp_path: Path) -> None:
     inner = trajectory(agent_step(1), agent_step(2), trajectory_id="inner")
     outer, embedded = written(tmp_path, trajectory(agent_step(1), subagent_trajectories=[inner]))
-    assert (outer.calls, outer.standing, embedded.calls, embedded.standing) == (1, "main", 2, "subagent")
+    assert (outer.calls, outer.info.standing, embedded.calls, embedded.info.standing) == (1, "main", 2, "subagent")
 
 
 @pytest.mark.parametrize(

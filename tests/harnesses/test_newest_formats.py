@@ -68,7 +68,7 @@ def session_in(folder: Path) -> Session:
     findings = audit_transcripts(read_transcripts([folder]))
     assert findings.skipped == ()
     (session,) = findings.sessions
-    assert (session.harness, session.calls, session.score) == ("inspect", PAGES, 1.0)
+    assert (session.harness, session.calls, session.info.score) == ("inspect", PAGES, 1.0)
     assert not session.tally.unknown
     assert not session.tally.notes
     assert session.compactions

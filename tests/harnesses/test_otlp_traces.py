@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 from shared_runs import verified_run
 
-from recompact.audit.auditing import audit_transcripts
+from recompact.audit.auditing import audit_run, audit_transcripts
 from recompact.audit.findings import Session
-from recompact.audit.runs import audit_run
 from recompact.engine.store.store import Store
 from recompact.harnesses.transcripts import otlp
 from recompact.harnesses.transcripts.registry import read_transcripts
@@ -148,7 +147,7 @@ def test_an_export_of_ours_is_the_same_sessions(tmp_path: Path, tmp_path_factory
     audit = audit_transcripts(read_transcripts([tmp_path / "out" / "traces.jsonl"]))
     told = [figures(session) for session in audit.sessions]
     assert all(each in told for each in recorded)
-    assert all(session.score is not None for session in audit.sessions)
+    assert all(session.info.score is not None for session in audit.sessions)
     assert not any(session.tally.unknown or session.tally.notes for session in audit.sessions)
 
 

@@ -54,7 +54,7 @@ def written(tmp_path: Path, records: Iterable[Any], name: str = "s.jsonl") -> Se
 def test_real_transcripts(name: str) -> None:
     (session,) = audited(TRANSCRIPTS / name)
     harness, version, lines = KNOWN[name]
-    assert (session.harness, session.version) == (harness, version)
+    assert (session.harness, session.info.version) == (harness, version)
     assert [found.line for found in session.compactions] == lines
     assert session.calls > 40
     assert not session.tally.unknown
@@ -150,13 +150,13 @@ def test_what_a_left_branch_read_is_not_charged_to_the_compaction(tmp_path: Path
 def test_subagents_inside_and_beside_the_main_file(tmp_path: Path) -> None:
     main = [claude("a", None, "user", "one"), claude("b", "a", "assistant", use(1), isSidechain=True)]
     session = written(tmp_path, main)
-    assert (session.standing, session.calls, session.tally.subagent) == ("main", 0, 1)
+    assert (session.info.standing, session.calls, session.tally.subagent) == ("main", 0, 1)
     side = [
         claude("a", None, "user", "one", isSidechain=True, agentId="x"),
         claude("b", "a", "assistant", use(1), isSidechain=True),
     ]
     session = written(tmp_path, side, "agent-x.jsonl")
-    assert (session.standing, session.calls, session.parent) == ("subagent", 1, "s")
+    assert (session.info.standing, session.calls, session.info.parent) == ("subagent", 1, "s")
 
 
 def test_a_resumed_session_repeats_a_compaction_which_counts_once(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_codex_fork_and_exit_codes(tmp_path: Path) -> None:
         {"type": "brand_new", "payload": {}},
     ]
     session = written(tmp_path, records)
-    assert (session.standing, session.parent, session.version) == ("subagent", "p", "0.145")
+    assert (session.info.standing, session.info.parent, session.info.version) == ("subagent", "p", "0.145")
     assert session.tally.unknown == {"brand_new": 1}
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,6 @@ from needs import needs
 from report_support import adapted_template, add_boundary, make_verified, note_adaptation, selected
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.cli.tracking import track
 from recompact.engine.store.calls import tokens_by_phase
 from recompact.engine.store.runs import continuation_rows, trajectories
 from recompact.engine.store.store import Store
@@ -51,6 +52,15 @@ class Notebook:
 
     def end(self) -> None:
         self.ended += 1
+
+
+@contextmanager
+def tracking(name: str) -> Iterator[None]:
+    end = import_module(f"recompact.integrations.{name}").start()
+    try:
+        yield
+    finally:
+        end()
 
 
 def work(path: Path) -> None:
@@ -117,9 +127,9 @@ def test_mlflow_has_one_run_with_tables_and_two_versions_of_a_prompt(
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     work(path := tmp_path / "mine.db")
-    with track(["mlflow"]), Store.open(path) as store:
+    with tracking("mlflow"), Store.open(path) as store:
         add_boundary(store, "d")
-    with track(["mlflow"]):  # as a second command
+    with tracking("mlflow"):  # as a second command
         go_on(path)
     client = mlflow.MlflowClient()
     (experiment,) = [each for each in client.search_experiments() if each.name != "Default"]
@@ -145,7 +155,7 @@ def test_wandb_keeps_tables_and_templates_offline(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
     work(path := tmp_path / "mine.db")
-    with track(["wandb"]):
+    with tracking("wandb"):
         go_on(path)
     (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/candidates-pair_*.table.json")
     kept = json.loads(table.read_text())

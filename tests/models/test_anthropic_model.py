@@ -17,10 +17,9 @@ from models_support import ANSWER, CALL_API, CONVERSATION, HELLO, ask, client, s
 
 from recompact.agents.wire.anthropic import read_messages as read_request
 from recompact.models import failures
-from recompact.models.anthropic import AnthropicModel
-from recompact.models.anthropic_wire import messages_body, read_messages
+from recompact.models.anthropic import AnthropicModel, messages_body, read_messages
 from recompact.models.endpoint import Endpoint
-from recompact.models.registry import load_model
+from recompact.models.protocol import load_model
 from recompact.models.shape import shape_reply
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, system, user
 

@@ -17,8 +17,7 @@ from aiohttp import web
 from needs import TRANSCRIPTS, needs
 
 from recompact.agents.wire.anthropic import read_messages as read_request
-from recompact.models.anthropic import AnthropicModel
-from recompact.models.anthropic_wire import messages_body, read_messages
+from recompact.models.anthropic import AnthropicModel, messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.values.chat import Message, Request, user
 

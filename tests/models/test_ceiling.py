@@ -13,9 +13,10 @@ from hypothesis import given, strategies as st
 
 from recompact.engine.execution.scheduler import InProcess, Unit, run_units
 from recompact.engine.store.store import Store
+from recompact.models.endpoint import Price
 from recompact.models.failures import CeilingReached, Overloaded
 from recompact.models.journal import UnitCalls
-from recompact.models.limits import Metered, Price, Spending
+from recompact.models.limits import Metered, Spending
 from recompact.models.shape import request_tokens
 from recompact.values.chat import Decoding, Reply, Request, Usage, assistant, user
 from recompact.values.tokens import counter

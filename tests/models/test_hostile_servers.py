@@ -15,8 +15,9 @@ from loopback import served_app
 from models_support import HELLO, client
 
 from recompact.engine.store.store import Store
-from recompact.models import failures, responses
-from recompact.models.limits import Retrying, RetryPolicy
+from recompact.models import failures, openai
+from recompact.models.endpoint import RetryPolicy
+from recompact.models.limits import Retrying
 from recompact.models.shape import Shaped
 from recompact.values.chat import Decoding, Reply, Request, Usage, user
 
@@ -72,7 +73,7 @@ async def failure_of(url: str, api: str) -> failures.ModelFailure:
 def test_an_answer_beyond_its_limit_is_malformed(
     api: str, status: int, coding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(responses, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(openai, "MOST_BYTES", 1_000_000)
     body = json.dumps(reply_of(api, "x" * 3_000_000)).encode()
     packed = packed_as(coding, body)
     with served_app(answering(packed, status, coding)) as url:

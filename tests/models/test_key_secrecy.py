@@ -29,9 +29,8 @@ from sim_server import serve
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
-from recompact.models.failures import ModelFailure
+from recompact.models.failures import ModelFailure, shorten
 from recompact.models.openai import OpenAIModel
-from recompact.models.openai_errors import shorten
 from recompact.models.secrets import names_variable, scrubber
 
 KEY = "sk-planted/Key+4711=="

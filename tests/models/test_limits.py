@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from progress_support import Heard
 from sentences import numbers_in
 
+from recompact.models.endpoint import Price, RateLimits, RetryPolicy
 from recompact.models.failures import (
     AuthenticationFailed,
     CeilingReached,
@@ -20,12 +21,12 @@ from recompact.models.failures import (
     RateLimited,
     Unreachable,
 )
-from recompact.models.limits import Limited, Metered, Price, RateLimits, Retrying, RetryPolicy, Spending
+from recompact.models.limits import Limited, Metered, Retrying, Spending, seconds_to_wait
 from recompact.values.chat import Reply, Request, Usage, assistant, user
 from recompact.values.progress import Notices
 
 ASK = Request((user("hello"),))
-FAST = RetryPolicy(attempts=4, first_wait=0.001, longest_wait=0.002)
+FAST = RetryPolicy(attempts=4, retry_wait=0.001)
 
 
 class Slow:
@@ -98,22 +99,22 @@ async def test_attempts_end() -> None:
 async def test_a_server_that_never_answered_is_given_up_soon_and_one_that_did_is_not() -> None:
     never = Scripted(*(Unreachable("no") for _ in range(9)))
     with pytest.raises(Unreachable):
-        await Retrying(never, RetryPolicy(8, 0.001, 0.002)).reply(ASK)
+        await Retrying(never, RetryPolicy(8, 0.001)).reply(ASK)
     assert len(never.requests) == 3
-    once = Retrying(Scripted("hi", *(Unreachable("no") for _ in range(6)), "back"), RetryPolicy(8, 0.001, 0.002))
+    once = Retrying(Scripted("hi", *(Unreachable("no") for _ in range(6)), "back"), RetryPolicy(8, 0.001))
     await once.reply(ASK)
     assert (await once.reply(ASK)).message.content == "back"
 
 
 def test_waits_grow_with_full_jitter_and_honour_retry_after() -> None:
-    policy = RetryPolicy(first_wait=1, longest_wait=60)
+    policy = RetryPolicy(retry_wait=1)
     chance = random.Random(1)
     for attempt in range(10):
-        waits = [policy.wait(attempt, Overloaded(""), chance) for _ in range(200)]
+        waits = [seconds_to_wait(policy, attempt, Overloaded(""), chance) for _ in range(200)]
         top = min(60, 2**attempt)
         assert 0 <= min(waits) < 0.2 * top
         assert 0.8 * top < max(waits) <= top
-    asked = [policy.wait(0, RateLimited("", retry_after=7), chance) for _ in range(200)]
+    asked = [seconds_to_wait(policy, 0, RateLimited("", retry_after=7), chance) for _ in range(200)]
     assert min(asked) >= 7
     assert max(asked) <= 8
     assert len(set(asked)) > 100
@@ -122,8 +123,8 @@ def test_waits_grow_with_full_jitter_and_honour_retry_after() -> None:
 @given(st.floats(0, 1e9), st.floats(0.5, 600), st.integers(0, 20))
 def test_a_server_decides_on_no_wait_beyond_the_longest(asked: float, longest: float, attempt: int) -> None:
     policy = RetryPolicy(max_wait=longest)
-    assert policy.wait(attempt, RateLimited("", retry_after=asked), random.Random(1)) <= longest
-    assert policy.wait(attempt, RateLimited("", retry_after=asked), random.Random(1)) >= min(asked, longest)
+    assert seconds_to_wait(policy, attempt, RateLimited("", retry_after=asked), random.Random(1)) <= longest
+    assert seconds_to_wait(policy, attempt, RateLimited("", retry_after=asked), random.Random(1)) >= min(asked, longest)
 
 
 async def test_a_day_of_retry_after_is_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:

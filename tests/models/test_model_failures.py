@@ -14,8 +14,7 @@ from sim_server import serve
 
 from recompact.models import failures
 from recompact.models.endpoint import Endpoint
-from recompact.models.failures import ModelFailure
-from recompact.models.openai_errors import ServerError, explain, retry_after
+from recompact.models.failures import ModelFailure, ServerError, explain, retry_after
 from recompact.values.chat import Reply, Request
 
 BY_FAULT: dict[str, type[ModelFailure]] = {

@@ -15,9 +15,8 @@ from hypothesis import given, strategies as st
 from odd_replies import BODIES, add, kinds, odd_server, places, some_kinds, with_value
 from run_files import select_rows
 
-from recompact.engine.execution.episodes import run_episode
 from recompact.engine.execution.scheduler import InProcess, Unfinished, Unit, run_units
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.store.store import Store
 from recompact.environments.functions import function_suite

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,13 +23,13 @@ from report_support import claim
 from recompact.adaptation.evidence import retained_evidence
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.judgement import Verification, judge, read_verdicts, store_verdicts, stored_key
-from recompact.attribution.legend import LEGEND, headline, legend_text
-from recompact.attribution.statement import statement_of
+from recompact.attribution.statement import LEGEND, headline, legend_text, statement_of
 from recompact.cli.boundaries import command as boundaries_command
 from recompact.cli.boundary import command as boundary_command
 from recompact.engine.config import VerifyConfig
+from recompact.engine.store.checksums import checksum_of, columns_of_tables
 from recompact.engine.store.runs import continuation_rows
-from recompact.engine.store.store import Store
+from recompact.engine.store.store import Store, StoreError
 from recompact.engine.store.verdicts import KINDS, Reason
 from recompact.presentation.report.content.overview import boundary_table, exact_boundary_table
 from recompact.presentation.report.content.report import read_report
@@ -206,6 +208,31 @@ def test_a_draw_that_comes_or_goes_takes_the_stored_verdicts_out_of_force(tmp_pa
         store.set_metadata(replace(store.metadata, skipped=("more",)))
         assert stored_key(store, by) is None
         assert BoundaryId("collect/more", 1) not in {verdict.id for verdict in read_verdicts(store).verdicts}
+
+
+def test_stored_verdicts_are_read_without_a_look_at_each_draw_unless_one_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by, path, looks = VerifyConfig(allocation="uniform:1"), tmp_path / "run.db", Counter[int]()
+
+    def counted(texts: int, blobs: int, *values: Any) -> int:
+        looks[len(values)] += 1
+        return checksum_of(texts, blobs, *values)
+
+    with Store.open(path) as store:
+        claim(store, "verify")
+        collect(store, "t")
+        for arm in ARMS:
+            name = draw(store, "t", 1, arm, 0)
+        store_verdicts(store, by)
+    monkeypatch.setattr("recompact.engine.store.checksums.checksum_of", counted)
+    with Store.read(path) as store:
+        assert read_verdicts(store, by).examined
+        assert not looks[len(columns_of_tables()["units"].names)]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE units SET result = zeroblob(32) WHERE name = ?", (name,))
+    with Store.read(path) as store, pytest.raises(StoreError, match="units"):
+        read_verdicts(store, by)
 
 
 def test_verdicts_of_several_settings_stay_beside_each_other_until_the_draws_change(tmp_path: Path) -> None:

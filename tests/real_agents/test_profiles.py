@@ -10,7 +10,7 @@ import pytest
 from agent_support import agent_config, collected, verified, write_notes
 from needs import needs
 
-from recompact.agents.profiles import PROFILES
+from recompact.agents.settings import PROFILES
 
 PLACE = os.environ.get("RECOMPACT_TEST_AGENTS", "")
 PROGRAMS = {

@@ -11,8 +11,7 @@ import pytest
 from test_models import COUNT, FAULTLESS, SUITE, TASKS, Seeded
 
 from recompact.compressors.fifo import Fifo
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.simulation.agent import SMALL_PAGE, SimulatedAgent, ability, act

@@ -13,14 +13,12 @@ from examples import examples
 from hypothesis import given, strategies as st
 
 from recompact.compressors.prompted import Prompted
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.journal import seed_of
-from recompact.models.protocol import ChatModel
-from recompact.models.registry import load_model
+from recompact.models.protocol import ChatModel, load_model
 from recompact.simulation.agent import BY_SUMMARY, SimulatedAgent, act
 from recompact.simulation.compressor import SimulatedCompressor, chance, draft_summary
 from recompact.simulation.guidance import orders_in, read_guidance

@@ -14,8 +14,7 @@ from hypothesis import given, strategies as st
 
 from planted_truth import lost_facts
 from recompact.compressors.prompted import Prompted
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.models.journal import seed_of
 from recompact.simulation import simulated_models

@@ -12,8 +12,7 @@ from recompact.engine.store.verdicts import Reason, Verdict
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.chat import Usage
-from recompact.values.effect import Effect
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Effect, Outcome, Outcomes
 
 HOSTILE = 'a$x_{\\frac$ <script>alert(1)</script> &amp; "q"\x00\x1b[31m\u202e\ud800\ufffe\nend]]>'
 

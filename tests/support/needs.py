@@ -24,6 +24,7 @@ OFFICEBENCH = Path(os.environ.get("RECOMPACT_OFFICEBENCH") or DATA / "officebenc
 TAU2_REFERENCE = Path(os.environ.get("RECOMPACT_TAU2_REFERENCE") or DATA / "tau2")
 TRANSCRIPTS = DATA / "transcripts"
 RELEASED_RUNS = DATA / "reference_runs" / "tau2_retail.csv"
+MINI = ROOT / ".agents" / "mini" / "bin" / "mini"
 PAPER = Path(os.environ.get("RECOMPACT_PAPER") or ROOT.parent / "shared" / "seeds")
 
 
@@ -106,6 +107,13 @@ def _bubblewrap() -> str:
     return "" if program else "bubblewrap is missing" if shutil.which("bwrap") is None else problem
 
 
+def _sized_places() -> str:
+    from recompact.environments.sandbox import HostLimits, find_bubblewrap
+
+    sized = HostLimits().in_memory(find_bubblewrap()[0], "/tmp")
+    return _bubblewrap() or ("" if sized else "bubblewrap is older than 0.8")
+
+
 def _process_limit() -> str:
     from recompact.environments.protection import ProcessLimit, process_limit
 
@@ -135,6 +143,7 @@ def _paper() -> str:
 
 NEEDS = {
     "bubblewrap": Need(_bubblewrap, "the sandbox", "`make sandbox`"),
+    "sized places": Need(_sized_places, "places of a size", "install bubblewrap 0.8 or later"),
     "browser": Need(_browser, "the pages", "`make browser`"),
     "node": Need(_program("node"), "the exports", "install Node.js"),
     "process limit": Need(_process_limit, "fork bombs", "`make sandbox`"),
@@ -159,6 +168,7 @@ NEEDS = {
     "pyarrow": Need(_package("pyarrow", "pyarrow"), "datasets", "`pip install '.[dataset]'`"),
     "ray": Need(_package("ray", "Ray"), "clusters", "`make test-ray`"),
     "langchain": Need(_package("langchain_openai", "LangChain"), "its integration", "`make test-agents`"),
+    "mini": Need(_place(MINI, "mini-swe-agent"), "its experiment", "see experiments/README.md"),
     "agents": Need(_variable("RECOMPACT_TEST_AGENTS", "the place of real agents"), "agents", "`make test-agents`"),
     "harnesses": Need(
         _variable("RECOMPACT_TEST_HARNESSES", "the download of harnesses"), "real harnesses", "`make test-harnesses`"

@@ -9,8 +9,7 @@ from typing import Any
 from needs import OFFICEBENCH
 
 from recompact.environments.protocol import Observation, Task
-from recompact.suites.officebench.environment import OfficeBenchEnvironment
-from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.suite import OfficeBenchEnvironment, OfficeBenchSuite
 from recompact.suites.officebench.tree import TaskTree
 from recompact.values.trajectory import Action
 

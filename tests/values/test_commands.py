@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from recompact.values.call_effects import KINDS, effect_of
 from recompact.values.session import Call
-from recompact.values.shell import END, parts
+from recompact.values.shell import COMMAND_LIMIT, END, Part, join_path, parts, simplify
 
 
 @pytest.mark.parametrize(
@@ -162,3 +162,102 @@ def test_which_files_a_command_changes(command: str, changes: list[str]) -> None
 def test_which_lines_a_command_reads(command: str, ranges: list[tuple[int, int]]) -> None:
     (part,) = parts(command, "")
     assert [(read.first, read.last) for read in part.reads] == ranges
+
+
+def shown(part: Part) -> tuple[str, list[str], list[str]]:
+    """A part, with what it reads as `path:first-last`, where `$` is the last line of any file."""
+
+    def line(number: int) -> str:
+        return "$" if number == END else f"$-{END - number}" if number > END // 2 else str(number)
+
+    return part.kind, [f"{r.path}:{line(r.first)}-{line(r.last)}" for r in part.reads], list(part.changes)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cd", [("other", [], [])]),
+        ("cd sub; cat f; cd ..; cat g", [("read", ["/w/sub/f:1-$"], []), ("read", ["/w/g:1-$"], [])]),
+        ("pushd 'my dir' && cat f", [("read", ["/w/my dir/f:1-$"], [])]),
+        ("cat a b", [("read", ["/w/a:1-$", "/w/b:1-$"], [])]),
+        ("cat a > b", [("edit", [], ["/w/b"])]),
+        ("cat a > b > c && ls", [("edit", [], ["/w/b"]), ("list", [], [])]),
+        ("> b cat a", [("edit", [], ["/w/b"])]),
+        ("cat a | tee b > c", [("edit", [], ["/w/c"])]),
+        ("cat a |", [("read", ["/w/a:1-$"], [])]),
+        ("A=1 env sudo B=2 pytest", [("test", [], [])]),
+        ("sudo", []),
+        ("timeout -k 5 10s make; gtimeout 5 ls", [("test", [], []), ("list", [], [])]),
+        ("timeout 5", []),
+        ("sed -i.bak s/a/b/ x", [("edit", [], ["/w/x"])]),
+        ("perl -pi -e s/a/b/ x y", [("edit", [], ["/w/x", "/w/y"])]),
+        ("sed -n 5,6p x", [("read", ["/w/x:5-6"], [])]),
+        ("sed -n 5,6p /a/1,2p", [("read", ["/a/1,2p:5-6"], [])]),
+        ("mkdir -p a b", [("edit", [], ["/w/a", "/w/b"])]),
+        ("cp -r a", [("edit", [], ["/w/a"])]),
+        ("/usr/bin/CAT a", [("read", ["/w/a:1-$"], [])]),
+        ("./gradlew build; ./cat a", [("test", [], []), ("other", [], [])]),
+        ("npm run ci; npm run x ci", [("other", [], []), ("test", [], [])]),
+        ("gh pr list; gh pr x list", [("vcs-state", [], []), ("vcs-change", [], [])]),
+        ("python -a -b -m pytest; python -a -b -c -m pytest", [("test", [], []), ("other", [], [])]),
+        ("git -c a=b -C /x; git tag -l; git tag x", [("vcs-state", [], [])] * 2 + [("vcs-change", [], [])]),
+        ("git worktree list; git stash show; git stash pop", [("vcs-state", [], [])] * 2 + [("vcs-change", [], [])]),
+        ("head -3 a; tail -3 a", [("read", ["/w/a:1-3"], []), ("read", ["/w/a:$-3-$"], [])]),
+        ("head -99999999999 a", [("read", ["/w/a:1-$-1"], [])]),
+        ("head -n a", [("read", [], [])]),  # a number was expected
+        ("gc a -First 7; gc a -Last 7", [("read", ["/w/a:1-7"], []), ("read", ["/w/a:$-7-$"], [])]),
+        ("gc a -First; gc a -Tail", [("read", ["/w/a:1-$"], []), ("read", ["/w/a:$-$"], [])]),
+        ("awk '{print}' a.txt b", [("read", ["/w/a.txt:1-$", "/w/b:1-$"], [])]),
+        ("awk NR==7 a.txt", [("read", ["/w/a.txt:7-7"], [])]),
+        ("cat - $x < a +", [("read", ["/w/a:1-$"], [])]),
+        ("sed -n 10,20p a | sed -n 0,3p", [("read", ["/w/a:10-12"], [])]),
+        ("sed -n 10,20p a | tail -500", [("read", ["/w/a:10-20"], [])]),
+        ("sed -n 10,20p a | head -500", [("read", ["/w/a:10-20"], [])]),
+        ("sed -n 10,20p a | head -11 | tail -n 4", [("read", ["/w/a:16-20"], [])]),
+        ("gc a | select-object -skip 3", [("read", ["/w/a:4-$"], [])]),
+        ("gc a | select-object -first 3", [("read", ["/w/a:1-3"], [])]),
+        ("ls | head -3", [("list", [], [])]),
+        ("cat a | less", [("read", ["/w/a:1-$"], [])]),
+        ("cat a | git push; cat a | git log", [("vcs-change", [], []), ("read", [], [])]),
+        ("sleep 5 & wait", [("poll", [], [])]),
+    ],
+)
+def test_every_part_of_a_command_to_the_line(command: str, expected: list[tuple[str, list[str], list[str]]]) -> None:
+    assert [shown(part) for part in parts(command, "/w")] == expected
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path", "joined"),
+    [
+        ("/w", "../../../x", "/../../x"),
+        ("", "../../x", "../../x"),
+        ("/w", "~/x", "~/x"),
+        (r"C:\w", "x", "c:/w/x"),
+        ("/w", r"D:\x\.\y", "d:/x/y"),
+        ("/w", "'a b'", "/w/a b"),
+        ("", "/", "/"),
+    ],
+)
+def test_a_path_is_made_plain_by_text_alone(cwd: str, path: str, joined: str) -> None:
+    assert join_path(cwd, path) == joined
+
+
+@pytest.mark.parametrize(
+    ("command", "simple"),
+    [
+        ("cd a && cd 'b c'; ls  -l", "ls -l"),
+        ("cd a || ls", "cd a || ls"),
+        ("ls 2>/dev/null >& 2", "ls >& 2"),
+        ("make 2>&1 | tail", "make | tail"),
+    ],
+)
+def test_a_command_without_what_changes_nothing(command: str, simple: str) -> None:
+    assert simplify(command) == simple
+
+
+def test_a_command_is_looked_at_up_to_its_limit() -> None:
+    long = "x" * (COMMAND_LIMIT - 4)
+    assert [[part.kind for part in parts(f"{long}{end}", "")] for end in (";ls;rm", "  ;ls")] == [
+        ["other", "list"],
+        ["other", "other"],
+    ]

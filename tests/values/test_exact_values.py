@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.values.literals import Literal, contains, covers, exact_values, holds, literals
-from recompact.values.rules import rules_in, says
+from recompact.values.literals import Literal, contains, covers, exact_values, holds, literals, rules_in, says
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recompact.values.moments import LATER, Moment, moments
 from recompact.values.session import (
+    LATER,
     Call,
     CompactionEvent,
     Event,
@@ -18,13 +18,15 @@ from recompact.values.session import (
     Passage,
     Result,
     Rewind,
+    SessionCompaction,
+    moments,
 )
 from recompact.values.tokens import counter
 
 COUNT = counter("o200k")
 
 
-def of(events: Iterable[Event]) -> list[Moment]:
+def of(events: Iterable[Event]) -> list[SessionCompaction]:
     return list(moments(events, COUNT))
 
 
@@ -37,7 +39,7 @@ def session(kept: Kept, summary: str | None = "so far") -> list[Event]:
     return [*start, *step(1), *step(2), *step(3), CompactionEvent(kept, summary, line=9), *step(4), *step(5)]
 
 
-def paths(moment: Moment) -> list[str]:
+def paths(moment: SessionCompaction) -> list[str]:
     assert moment.post is not None
     return [call.arguments for turn in moment.post.turns for call in turn.message.calls]
 

@@ -10,8 +10,18 @@ from sentences import numbers_in
 
 from recompact.values.chat import Message, ToolCall, Usage, assistant, user
 from recompact.values.context import Context, Pin, Summary, Turn
-from recompact.values.prices import OUTPUT, READ, WRITE, CompactionBill, cost, cost_of_summary
-from recompact.values.receipt import NAMED, exact_values_of, receipt, shown_text
+from recompact.values.receipt import (
+    NAMED,
+    OUTPUT,
+    READ,
+    WRITE,
+    CompactionBill,
+    cost,
+    cost_of_summary,
+    exact_values_of,
+    receipt,
+    shown_text,
+)
 
 
 def turn(value: str, said: str = "fine", tokens: int = 20) -> Turn:

@@ -109,7 +109,6 @@ def test_student_interval_is_symmetric() -> None:
     interval = student(2.0, 0.5, 4.0)
     assert interval.high - 2.0 == pytest.approx(2.0 - interval.low)
     assert interval.high - 2.0 == pytest.approx(0.5 * 2.7764, abs=1e-4)
-    assert student(2.0, 0.5, 4.0, 0.5).high < interval.high
 
 
 def test_percentiles_of_one_value() -> None:
@@ -284,7 +283,6 @@ def test_degrees_of_freedom_are_rounded_to_a_tenth() -> None:
     assert student(1.0, 2.0, 7.34) == student(1.0, 2.0, 7.3)
     assert student(1.0, 2.0, 7.36) == student(1.0, 2.0, 7.4)
     assert student(0.0, 1.0, 7.3).high == pytest.approx(t_quantile(0.975, 7.3))
-    assert student(0.0, 1.0, 7.3, 0.5).high == pytest.approx(t_quantile(0.75, 7.3))
 
 
 @pytest.mark.parametrize(

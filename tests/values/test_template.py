@@ -178,7 +178,12 @@ def test_the_default_template_is_clean() -> None:
         (replace(GOOD, system=""), "warning", "system.md", "is empty"),
         (replace(GOOD, first="## Goal\nx"), "error", "first.md", "has no {{ history }}"),
         (replace(GOOD, update=FIRST), "error", "update.md", "has no {{ previous_summary }}"),
-        (replace(GOOD, first=FIRST + "{{ hist }}"), "warning", "first.md", "has {{ hist }}, which is no placeholder"),
+        (
+            replace(GOOD, first=FIRST + "{{ hist }}"),
+            "warning",
+            "first.md",
+            "has {{ hist }}, which is not a placeholder",
+        ),
         (replace(GOOD, first=UPDATE), "warning", "first.md", "there is none before the first compaction"),
         (replace(GOOD, first=FIRST + "{messages}"), "warning", "first.md", "placeholder of another tool"),
         (replace(GOOD, first="{{ history }}"), "warning", "first.md", "has no headings"),
@@ -320,7 +325,7 @@ def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
         (
             Template("{{ odd }}", FIRST, UPDATE),
             [
-                "warning: system.md has {{ odd }}, which is no placeholder and stays as it is: use one of history,"
+                "warning: system.md has {{ odd }}, which is not a placeholder and stays as it is: use one of history,"
                 " previous_summary, task, prefix, budget, or take it out"
             ],
         ),

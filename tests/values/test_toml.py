@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+from growth import LINEAR, growth
 from hypothesis import given, strategies as st
 
-from recompact.values.reading import Place, lines_of
+from recompact.values.reading import Place, lines_of, refuse_deep_keys
 
 KEYS = st.sampled_from(["a", "b", "c-1", '"d.e"', "'f g'", '"="', '"#"'])
 DOTTED = st.lists(KEYS, min_size=1, max_size=3).map(" . ".join)
@@ -49,3 +52,18 @@ def test_a_key_stands_where_reading_that_far_first_finds_it(candidates: list[str
             expected.setdefault(place, line)
         line += 1 + statement.count("\n")
     assert lines_of(newline.join(written).replace("\r\n", "\n").replace("\n", newline)) == expected
+
+
+@pytest.mark.parametrize(
+    "write", [lambda n: "[t]\nids = [\n" + '"x",\n' * n + "]", lambda n: "".join(f"[t{i}]\n" for i in range(n))]
+)
+def test_long_texts_take_no_longer_than_their_lines(write: Callable[[int], str]) -> None:
+    assert growth(lambda n: lines_of.__wrapped__(write(n)), 400) < LINEAR
+
+
+@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "a = {{ {} = 1 }}", "a = [\n{{ {} = 1 }},\n]"])
+def test_a_key_of_very_many_parts_is_refused_before_it_is_read(form: str) -> None:
+    refuse_deep_keys(form.format(".".join(['"x.y"'] * 150)))
+    refuse_deep_keys(f'a = "{"." * 5000}" # {"." * 5000}\nb = """\n{". " * 5000}"""')
+    with pytest.raises(RecursionError):
+        refuse_deep_keys(form.format(" . ".join(["a"] * 100_000)))

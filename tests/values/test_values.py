@@ -15,17 +15,18 @@ import recompact
 
 # What goes on while something is played, kept nowhere.
 STATE = (
+    "Bridge",
+    "DrawAgenda",
+    "GepaSearch",
+    "Notices",
+    "Tally",
+    "Turns",
     "_Agenda",
     "_Course",
+    "_Inquiry",
     "_Open",
     "_State",
     "_View",
-    "Bridge",
-    "DrawAgenda",
-    "Notices",
-    "Search",
-    "Tally",
-    "Turns",
 )
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "values")
 

@@ -39,11 +39,12 @@ from recompact.adaptation.method import (
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.adaptation.revision import read_rewriting, revision_schema
 from recompact.engine.collection import PHASE as COLLECT, unit_of
-from recompact.engine.config import Count, Threshold
+from recompact.engine.config import Threshold
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
+from recompact.models.endpoint import Count
 from recompact.models.journal import seed_of
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.template import Template
@@ -83,27 +84,27 @@ def sample_entries(names: Sequence[str], count: int, candidate: str, seed: int) 
     return tuple(names[n] for n in sorted(rng.sample(range(len(names)), min(count, len(names)))))
 
 
-async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Sequence[str]) -> Candidate:
+async def rewrite(optimizer: Optimizer, name: str, assignment: Assignment, chosen: Sequence[str]) -> Candidate:
     """One candidate from the chosen entries."""
-    entries = "\n".join(json.dumps(given.entries[entry], ensure_ascii=False) for entry in chosen)
-    introduction = given.introduction.format(entries=entries)
-    freedom = LOCKED if given.locked else FREE
-    original = given.template
-    work = WORK.format(first=original.first, update=original.update, aim=given.aim, freedom=freedom)
+    entries = "\n".join(json.dumps(assignment.entries[entry], ensure_ascii=False) for entry in chosen)
+    introduction = assignment.introduction.format(entries=entries)
+    freedom = LOCKED if assignment.locked else FREE
+    original = assignment.template
+    work = WORK.format(first=original.first, update=original.update, aim=assignment.aim, freedom=freedom)
 
     def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
         clauses = tuple(_clause(entry, chosen) for entry in read_list(value, "rules"))
-        return read_rewriting(value, original, lambda revised: _broken(given, revised)), clauses
+        return read_rewriting(value, original, lambda revised: _broken(assignment, revised)), clauses
 
     answer = await ask(optimizer, f"{introduction}\n{work}", SCHEMA, check)
     template, clauses = answer.value or (None, ())
     return Candidate(name, template, clauses, answer.objections)
 
 
-def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
-    if given.locked:
-        return problems_of(given.template, revised, given.instances)
-    lost = [problem for part in PARTS for problem in lost_placeholders(part, given.template, revised)]
+def _broken(assignment: Assignment, revised: Template) -> tuple[str, ...]:
+    if assignment.locked:
+        return problems_of(assignment.template, revised, assignment.instances)
+    lost = [problem for part in PARTS for problem in lost_placeholders(part, assignment.template, revised)]
     return (*unusable(revised), *lost)
 
 

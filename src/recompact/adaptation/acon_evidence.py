@@ -57,7 +57,7 @@ FEEDBACK_SCHEMA = object_schema(
 
 
 @dataclass(frozen=True)
-class Contrast:
+class FeedbackTasks:
     """Which tasks give feedback: the regressions, or all failures with compaction where there is no regression."""
 
     tasks: tuple[str, ...]
@@ -79,7 +79,7 @@ class Contrast:
         )
 
 
-def contrast(store: Store, step_ratio: float | None = None) -> Contrast:
+def contrast(store: Store, step_ratio: float | None = None) -> FeedbackTasks:
     """ACON's contrastive set: done without compaction and not with it, or a graded score that fell by more than `DROP`.
 
     With a `step_ratio`, tasks that were done both ways but took that many times the steps belong to it too. Where there
@@ -92,7 +92,7 @@ def contrast(store: Store, step_ratio: float | None = None) -> Contrast:
     regressions = tuple(
         row.task for row in rows if row.task in alone and _is_regression(alone[row.task], row, graded, step_ratio)
     )
-    return Contrast(regressions or tuple(failed), bool(regressions), len(failed), len(rows))
+    return FeedbackTasks(regressions or tuple(failed), bool(regressions), len(failed), len(rows))
 
 
 def _is_regression(alone: TrajectoryRow, compacted: TrajectoryRow, graded: bool, step_ratio: float | None) -> bool:

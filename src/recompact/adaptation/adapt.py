@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from recompact.adaptation.method import Episode, Method, MethodInputs
+from recompact.adaptation.method import Episode, Method, MethodInputs, method_of
 from recompact.adaptation.optimizer import optimizer_of
-from recompact.adaptation.registry import method_of
 from recompact.adaptation.selection import choose, runs_of
 from recompact.attribution.bisection.bisect import bisect
 from recompact.attribution.bisection.cause import Cause

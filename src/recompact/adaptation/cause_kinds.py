@@ -76,9 +76,9 @@ def lost_kinds(boundary: Boundary, count: TokenCounter) -> frozenset[Kind]:
     kinds: set[Kind] = set()
     for piece in dropped_pieces(boundary, count):
         facts = literals(piece.text)
-        gone = [fact for fact in facts if not occurs(fact, visible)]
-        if facts and len(gone) >= LOST * len(facts):
-            kinds.update(form_kinds(piece, gone))
+        lost_facts = [fact for fact in facts if not occurs(fact, visible)]
+        if facts and len(lost_facts) >= LOST * len(facts):
+            kinds.update(form_kinds(piece, lost_facts))
     return frozenset(kinds)
 
 

@@ -127,8 +127,8 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     if settings.wording == "optimizer":
         causes = {each.kind: each.causes for each in kinds}
         wordings = await word_clauses(inputs, causes, instances, name)
-    make = prior_candidates if settings.prior else candidates_from
-    return Proposal(make(inputs.template, kinds, instances, name, wordings, form), counts, statement)
+    candidates = candidates_from(inputs.template, kinds, instances, name, wordings, form, prior=settings.prior)
+    return Proposal(candidates, counts, statement)
 
 
 async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInputs, Known, int]:
@@ -294,6 +294,11 @@ def _shares(losses: Sequence[frozenset[Kind]]) -> Mapping[Kind, float]:
     return {kind: counts[kind] / max(1, len(losses)) for kind in KINDS}
 
 
+UNTESTED = "no cause was tested: from the general list"
+SOFTENED = "no tested cause is of this kind: asked for without an absolute"
+"""What stands in the place of a proof."""
+
+
 def candidates_from(
     template: Template,
     kinds: Sequence[KindOfCause],
@@ -301,35 +306,24 @@ def candidates_from(
     name: str,
     wordings: Mapping[Kind, str] | None = None,
     form: Form = SPARING,
+    *,
+    prior: bool = False,
 ) -> tuple[Candidate, ...]:
-    """The merged candidate with a clause for each kind, and one against lost success alone where that is less."""
-    success = [each for each in kinds if each.success]
-    sets = [list(kinds), *([success] if 0 < len(success) < len(kinds) else [])]
-    return tuple(
-        _candidate(f"{name}-{number}", template, template, _clauses(template, chosen, wordings, form), instances)
-        for number, chosen in enumerate(sets, 1)
-    )
+    """The merged candidate with a clause for each kind, and one against lost success alone where that is less.
 
-
-UNTESTED = "no cause was tested: from the general list"
-SOFTENED = "no tested cause is of this kind: asked for without an absolute"
-"""What stands in the place of a proof."""
-
-
-def prior_candidates(
-    template: Template,
-    kinds: Sequence[KindOfCause],
-    instances: frozenset[str],
-    name: str,
-    wordings: Mapping[Kind, str] | None = None,
-    form: Form = SPARING,
-) -> tuple[Candidate, ...]:
-    """One candidate with a clause for every kind and without needless absolutes, and one that leaves those alone."""
-    tested = [each.kind for each in kinds]
+    With the `prior`: one with a clause for every kind there is and without needless absolutes, and one that leaves
+    those alone.
+    """
     clauses = _clauses(template, kinds, wordings, form)
-    others = [kind for kind in form.clauses if kind not in tested]
+    if not prior:
+        success = [clause for clause, each in zip(clauses, kinds, strict=True) if each.success]
+        sets = [clauses, *([success] if 0 < len(success) < len(kinds) else [])]
+        return tuple(_candidate(f"{name}-{n}", template, template, own, instances) for n, own in enumerate(sets, 1))
+    tested = [each.kind for each in kinds]
     clauses += [
-        (kind, Clause(clause_of(kind, form=form), section_of(kind, template.first), (), UNTESTED)) for kind in others
+        (kind, Clause(clause_of(kind, form=form), section_of(kind, template.first), (), UNTESTED))
+        for kind in form.clauses
+        if kind not in tested
     ]
     softer, changed = without_absolutes(template, tested)
     whole = _candidate(f"{name}-1", template, softer, clauses, instances)

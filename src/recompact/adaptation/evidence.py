@@ -26,7 +26,7 @@ from recompact.attribution.judgement import read_verdicts
 from recompact.compressors.prompted import quoted_prefix
 from recompact.compressors.protocol import Scope
 from recompact.engine.store.records import read_boundary, read_trajectory
-from recompact.engine.store.runs import boundary_rows, failed_compactions, trajectories
+from recompact.engine.store.runs import boundary_rows, failed_compactions
 from recompact.engine.store.store import Store
 from recompact.values.chat import canonical
 from recompact.values.context import Turn
@@ -63,7 +63,7 @@ def retained_evidence(store: Store) -> tuple[BoundaryView, ...]:
 
 def nothing_retained(store: Store) -> str:
     """Why there is no evidence: no boundary was retained, or there was none since every compaction failed."""
-    failed = failed_compactions(store, trajectories(store))
+    failed = failed_compactions(store)
     if failed.number and not boundary_rows(store):
         return f"There is nothing to adapt, since {failed.nothing_compacted}. The original stays."
     return "No boundary was retained, so there is nothing to adapt: the original stays."

@@ -97,8 +97,8 @@ def _around(lines: Sequence[Excerpt], kept: int) -> Excerpt:
     end = kept // 2
     first, middle, last = lines[: kept - end], lines[kept - end : len(lines) - end], lines[len(lines) - end :]
     # A line that was itself cut and is now left out counts with all its characters.
-    gone = sum(len(line.text) + 1 + line.left_out for line in middle)
-    mark = Excerpt(f"[{quantity(len(middle), 'line')} cut here]", 1, gone)
+    cut_characters = sum(len(line.text) + 1 + line.left_out for line in middle)
+    mark = Excerpt(f"[{quantity(len(middle), 'line')} cut here]", 1, cut_characters)
     return join_excerpts("\n", [*first, mark, *last])
 
 

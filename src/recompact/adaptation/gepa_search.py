@@ -20,13 +20,13 @@ from recompact.adaptation.method import Episode, Method, MethodInputs, answer_un
 from recompact.adaptation.optimizer import ask, prompt
 from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks
-from recompact.engine.config import Count
 from recompact.engine.execution.scheduler import Unit
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import failed_compactions, trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
+from recompact.models.endpoint import Count
 from recompact.models.journal import UnitCalls
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal, Reason, read_record
 from recompact.values.chat import canonical
@@ -76,7 +76,7 @@ async def _propose(inputs: MethodInputs, metric_calls: int | None, minibatch: in
             raise InputError(few)
         return Proposal((), statement=f"{few}. Nothing was searched: the original stays.")
     inputs.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
-    search = Search(inputs, minibatch, _reflecting(store))
+    search = GepaSearch(inputs, minibatch, _reflecting(store))
     templates = await search.run(learning, validation, allowed)
     runs = quantity(search.runs, "run")
     if not search.reflections:
@@ -131,7 +131,7 @@ class Reflection:
 
 
 @dataclass(frozen=True)
-class Run:
+class SearchRun:
     """One end-to-end run of a task under a candidate."""
 
     task: Task
@@ -148,7 +148,7 @@ class Run:
 
 
 @dataclass
-class Search:
+class GepaSearch:
     """One search, which is GEPA's adapter: it evaluates candidates and answers for reflections."""
 
     inputs: MethodInputs
@@ -195,7 +195,7 @@ class Search:
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
-    ) -> dict[str, list[dict[str, Run]]]:
+    ) -> dict[str, list[dict[str, SearchRun]]]:
         """The runs in which something was compacted."""
         return {COMPONENT: [{"run": run} for run in eval_batch.trajectories if run.trajectory.boundaries]}
 
@@ -212,7 +212,7 @@ class Search:
 
     # --- what it builds on
 
-    async def _evaluate(self, template: Template, tasks: Sequence[Task]) -> list[Run]:
+    async def _evaluate(self, template: Template, tasks: Sequence[Task]) -> list[SearchRun]:
         episodes: list[Episode] = []
         for task in tasks:
             number = self._times[template.hash, task.id]
@@ -222,16 +222,16 @@ class Search:
         inputs = self.inputs
         await inputs.run(PHASE, episodes, template=template, progress=_Within(inputs.progress))
         self.runs += len(episodes)
-        return [Run(each.task, read_trajectory(inputs.records, each.unit)) for each in episodes]
+        return [SearchRun(each.task, read_trajectory(inputs.records, each.unit)) for each in episodes]
 
-    async def _reflect(self, current: str, runs: Sequence[Run]) -> Reflection:
+    async def _reflect(self, current: str, runs: Sequence[SearchRun]) -> Reflection:
         inputs, name = self.inputs, f"{self.reflecting}/{len(self.reflections)}"
         if name not in inputs.records.finished(REFLECTION):
             unit = self._reflection_unit(name, current, runs)
             await inputs.complete(PHASE, REFLECTION, [unit], progress=_Within(inputs.progress, counted=False))
         return read_record(Reflection, inputs.records.result(name))
 
-    def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Any]:
+    def _reflection_unit(self, name: str, current: str, runs: Sequence[SearchRun]) -> Unit[Any]:
         inputs = self.inputs
         budget = inputs.settings.evidence_tokens // len(runs)
         examples = [render_example(run, inputs.count, budget) for run in runs]
@@ -278,7 +278,7 @@ class Search:
         return ()
 
 
-def render_example(run: Run, count: TokenCounter, budget: int) -> dict[str, str]:
+def render_example(run: SearchRun, count: TokenCounter, budget: int) -> dict[str, str]:
     """A run as an example for a reflection."""
     text = in_segments(run.trajectory, budget - count(run.task.text), count).text
     done = "yes" if run.trajectory.score.success else "no"

@@ -25,22 +25,17 @@ from recompact.attribution.records import settings_of
 from recompact.engine.collection import unit_of
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Candidate, EvidenceCounts, Proposal, Reason
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.outcome import BoundaryId, Outcomes, Thresholds
 from recompact.values.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
 
 
-async def propose(inputs: MethodInputs) -> Proposal:
-    """Step 3 of the paper: diagnose every retained boundary, then revise."""
-    return await propose_from(inputs, boundary_evidence(inputs), PAIR.name)
-
-
 async def propose_from(
     inputs: MethodInputs, evidence: Sequence[EvidenceText], method: str, kind: str = DIAGNOSIS, under: str = ""
 ) -> Proposal:
-    """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
+    """Step 3 of the paper: diagnose these boundaries, then revise. `kind` and `under` set apart what comes of other
+    evidence."""
     if not evidence:
         return Proposal((), statement=nothing_retained(inputs.records))
     diagnoses = await diagnose_boundaries(inputs, evidence, kind, under)
@@ -135,15 +130,19 @@ def findings_by_boundary(diagnoses: Iterable[Diagnosis]) -> dict[str, tuple[Reas
     return by_boundary
 
 
-PAIR = Method(
-    "pair",
-    propose,
-    needs_effects=True,
-    phases=("diagnose/", "revise/pair/"),
-    cites="compaction",
-    reasons=reasons,
-    color="#D55E00",
-)
+def _method(
+    name: str, choose: Callable[[Store], Iterable[BoundaryView]], kind: str, under: str = "", color: str | None = None
+) -> Method:
+    """PAIR with the evidence that is chosen, whose records have this kind."""
+
+    async def propose(inputs: MethodInputs) -> Proposal:
+        return await propose_from(inputs, boundary_evidence(inputs, choose), name, kind, under)
+
+    phases = (f"diagnose/{under}", f"revise/{name}/")
+    return Method(name, propose, needs_effects=True, phases=phases, reasons=partial(reasons, kind=kind), color=color)
+
+
+PAIR = _method("pair", retained_evidence, DIAGNOSIS, color="#D55E00")
 
 
 OTHER = {"PRE": "POST", "POST": "PRE"}
@@ -177,21 +176,6 @@ def swap_arms(view: BoundaryView, thresholds: Thresholds) -> BoundaryView:
     return replace(view, verdict=verdict, continuations=continuations)
 
 
-def _control(name: str, choose: Callable[[Store], Iterable[BoundaryView]]) -> Method:
-    kind = f"{name} {DIAGNOSIS}"  # a report shows no diagnosis of a control
-
-    async def propose(inputs: MethodInputs) -> Proposal:
-        return await propose_from(inputs, boundary_evidence(inputs, choose), name, kind, f"{name}/")
-
-    return Method(
-        name,
-        propose,
-        needs_effects=True,
-        phases=(f"diagnose/{name}/", f"revise/{name}/"),
-        cites="compaction",
-        reasons=partial(reasons, kind=kind),
-    )
-
-
-PAIR_RANDOM = _control("pair-random", random_boundaries)
-PAIR_SWAPPED = _control("pair-swapped", swapped_arms)
+# A report shows no diagnosis of a control, so theirs are of other kinds.
+PAIR_RANDOM = _method("pair-random", random_boundaries, f"pair-random {DIAGNOSIS}", "pair-random/")
+PAIR_SWAPPED = _method("pair-swapped", swapped_arms, f"pair-swapped {DIAGNOSIS}", "pair-swapped/")

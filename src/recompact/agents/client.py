@@ -57,11 +57,11 @@ class InProcessClient:
 
     @cached_property
     def http_client(self) -> httpx2.Client:
-        return httpx2.Client(transport=_Transport(self._answer), timeout=None)
+        return httpx2.Client(transport=httpx2.MockTransport(self._respond), timeout=None)
 
     @cached_property
     def async_http_client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(transport=_AsyncTransport(self._answer), timeout=None)
+        return httpx2.AsyncClient(transport=httpx2.MockTransport(self._respond_later), timeout=None)
 
     @cached_property
     def synchronous(self) -> OpenAI:
@@ -84,13 +84,8 @@ class InProcessClient:
     def responses(self) -> Responses:
         return self.synchronous.responses
 
-
-class _Transport(httpx2.BaseTransport):
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        call = _ClientRequest(request, request.read())
+    def _respond(self, request: httpx2.Request) -> httpx2.Response:
+        call = _ClientRequest(request)
         if call.request is None:
             return call.refused(call.problem)
         try:
@@ -98,13 +93,8 @@ class _Transport(httpx2.BaseTransport):
         except RecompactError as failure:
             return call.failed(failure)
 
-
-class _AsyncTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        call = _ClientRequest(request, await request.aread())
+    async def _respond_later(self, request: httpx2.Request) -> httpx2.Response:
+        call = _ClientRequest(request)
         if call.request is None:
             return call.refused(call.problem)
         try:
@@ -116,7 +106,7 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
 class _ClientRequest:
     """A request as the client wrote it, and how it is answered."""
 
-    def __init__(self, http: httpx2.Request, content: bytes) -> None:
+    def __init__(self, http: httpx2.Request) -> None:
         self._http = http
         self._form: WireFormat | None = format_of(http.url.path) if http.method == "POST" else None
         self._body: dict[str, Any] = {}
@@ -126,7 +116,7 @@ class _ClientRequest:
         if self._form is None:
             return
         try:
-            self._body = json.loads(content)
+            self._body = json.loads(http.content)
             self.request = self._form.read(self._body)
             self._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -19,21 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from recompact.agents.manifest import Manifest, difference
-from recompact.agents.normalizer import Normalizer
+from recompact.agents.conversation import Thread, Threads
+from recompact.agents.normalizer import Manifest, Normalizer, difference
 from recompact.agents.process import AgentDirectories, mount_points
 from recompact.agents.running import Command, Launch, RunningAgent
 from recompact.agents.server import AgentCallbacks, Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
-from recompact.agents.threads import Thread, Threads
 from recompact.environments.files import TreeLimits, TreeRefused, in_thread, tree_excess
-from recompact.environments.protocol import (
-    AsyncAsk,
-    EnvironmentFailed,
-    Observation,
-    Opening,
-    Task,
-)
+from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Observation, Opening, Task
 from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots import VOLATILE, excerpts, masker
 from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
@@ -85,7 +78,7 @@ class _KilledError(Exception):
 
 
 class _OverfullError(Exception):
-    """The agent wrote more than it may."""
+    """The agent uses more than it may."""
 
 
 class AgentEpisode:
@@ -118,7 +111,7 @@ class AgentEpisode:
         self._directories: AgentDirectories | None = None
         self._agent: RunningAgent | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._excess: EnvironmentFailed | _OverfullError | None = None  # why it was killed while nobody waited for it
+        self._excess: _OverfullError | None = None  # why it was killed while nobody waited for it
         self._first: tuple[Message, ...] = ()
         self._pending: Exchange | None = None
 
@@ -347,7 +340,7 @@ class AgentEpisode:
             await asyncio.sleep(_DISK_LOOK)
             try:
                 await self._look()
-            except (EnvironmentFailed, _OverfullError) as excess:
+            except _OverfullError as excess:
                 self._excess = excess
                 await asyncio.to_thread(agent.kill)
 
@@ -365,7 +358,7 @@ class AgentEpisode:
         if disk:
             self._next_disk_look = now + _DISK_LOOK
         if reason := await asyncio.to_thread(self._agent.excess):
-            raise self._failure(reason)
+            raise _OverfullError(reason)
         limit = self._settings.limits.disk
         if disk and (excess := await asyncio.to_thread(tree_excess, self._directories.root, limit)):
             raise _OverfullError(f"it wrote {excess} ([agent.limits] disk)")

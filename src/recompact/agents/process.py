@@ -16,8 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from recompact.agents import launcher
 from recompact.agents.server import AgentCallbacks, Gateway
@@ -36,7 +38,7 @@ from recompact.environments.control_groups import ControlGroup
 from recompact.environments.host_process import interpreter_places
 from recompact.environments.host_usage import excess, memory_excess
 from recompact.environments.own_directory import empty_directory, own_directory, remove_tree
-from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
+from recompact.environments.process_tree import descendants, kill_all, open_in_memory, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import (
@@ -117,8 +119,10 @@ class AgentProcess:
         settings: AgentSettings,
         group: ControlGroup,
         key: str = "",
+        scratch: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._process, self._settings, self._group = process, settings, group
+        self._scratch = open_in_memory(descendants(process.pid), scratch) if scratch else []
         self._listener, self._key = listener, key
         self._gateway: Gateway | None = None
         self.ended = asyncio.ensure_future(process.wait())
@@ -170,7 +174,7 @@ class AgentProcess:
     def excess(self) -> str:
         """What it uses too much of, or nothing."""
         limits = self._settings.limits
-        if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
+        if reason := excess(self._group.pids() or descendants(self._process.pid), limits, self._scratch):
             return reason.replace("[suite.limits]", "[agent.limits]")
         if not (self.ended.done() and self.ended.result()):
             return ""
@@ -202,6 +206,8 @@ class AgentProcess:
         for reader in self._readers:
             reader.cancel()
         await asyncio.to_thread(self._group.remove)
+        while self._scratch:
+            os.close(self._scratch.pop())
 
     def kill(self) -> None:
         pids = stop_tree(self._process.pid)
@@ -290,7 +296,7 @@ async def _start_sandboxed(
         raise EnvironmentFailed(f"the agent's sandbox did not come up: {complaint or error!r}") from error
     finally:
         ours.close()
-    return AgentProcess(process, listener, settings, group)
+    return AgentProcess(process, listener, settings, group, scratch=policy.scratch)
 
 
 def mount_points(settings: AgentSettings, directories: AgentDirectories) -> list[Path]:
@@ -362,17 +368,25 @@ def _policy(
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
-    own = [*installation(program), *settings.readable]
-    places = [*interpreter_places(_PYTHON), *own]
+    shown = [*installation(program), *settings.readable]
+    places = [*interpreter_places(_PYTHON), *shown]
     readable = [(etc / name, f"/etc/{name}") for name in settled]
     readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
+    own = {TEMPORARY: directories.temporary, HOME: directories.home}
+    scratch = settings.limits.in_memory(sandbox_for(settings), *own)
+    if scratch:
+        readable.append((directories.home, launcher.FILES))
     return SandboxPolicy(
         directory=WORKSPACE,
         readable=readable,
-        writable=[(directories.temporary, TEMPORARY), (directories.home, HOME), (directories.workspace, WORKSPACE)],
+        writable=[
+            *((place, inside) for inside, place in own.items() if not scratch),
+            (directories.workspace, WORKSPACE),
+        ],
+        scratch=scratch,
         hidden=(*settings.hidden, Path(tempfile.gettempdir())),  # where other episodes are
-        searched=own,
+        searched=shown,
         variables=variables,
         hostname="agent",
     )

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import FORMATS, WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage
-from recompact.values.loopback import foreign_origin, is_among, server_log
+from recompact.values.loopback import foreign_origin, is_among, server_settings
 from recompact.version import install_command
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
 """What agents are told a call has used: so little that none that goes by it compacts its history on its own."""
+_ODD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what an odd body raises
 _COUNTS = ("/count_tokens", ":countTokens")  # the ends of paths at which a count of tokens is asked for
 _HOW = "send OPENAI_API_KEY or ANTHROPIC_API_KEY as the agent got it, or use OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
 
@@ -73,7 +75,7 @@ class Gateway:
             raise InputError(f"agents that are commands need aiohttp: {install_command('agents')}") from None
         app = web.Application(client_max_size=REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, logger=server_log(), shutdown_timeout=0.5)
+        self._runner = web.AppRunner(app, **server_settings())
         await self._runner.setup()
         await web.SockSite(self._runner, listener).start()
 
@@ -115,12 +117,14 @@ class Gateway:
                 self._callbacks.refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
-            body = json.loads(await http.read())
+            body = json.loads(_unpack(await http.read(), http.headers.get("Content-Encoding", "")))
             request = form.read(body)
-        except web.HTTPRequestEntityTooLarge:
+        except (web.HTTPRequestEntityTooLarge, OverflowError):
             self._callbacks.misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
             return _refusal(413, "the request is too large")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except ConnectionError:
+            return _refusal(400, "the request did not end")  # which nobody reads
+        except (*_ODD, zlib.error, web.RequestPayloadError) as error:
             self._callbacks.misuse(f"it sent a request that cannot be read ({form.path}: {_reason(error)})")
             return _refusal(400, "the request is not understood")
         exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
@@ -171,6 +175,17 @@ class Gateway:
             finally:
                 closing.cancel()
         return exchange.answer.done()
+
+
+def _unpack(body: bytes, coding: str) -> bytes:
+    """A body as it was before it was packed. Raises OverflowError where it is too large, and zlib.error."""
+    if coding.lower() not in ("gzip", "x-gzip", "deflate"):
+        return body
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    unpacked = unpacker.decompress(body, REQUEST_BYTES + 1)
+    if len(unpacked) > REQUEST_BYTES:
+        raise OverflowError
+    return unpacked
 
 
 def _reason(error: Exception) -> str:

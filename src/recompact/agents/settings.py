@@ -1,19 +1,27 @@
 """How somebody else's agent is started: its command, what its home holds, what may differ between runs, and what can be
 known to be wrong with such settings before it is started.
+
+Presets for known agents are listed in `profiles.toml`.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from importlib.resources import files
+from pathlib import Path, PurePath
+from typing import Any
 
 from recompact.agents.normalizer import check_pattern, check_replacement
 from recompact.environments.sandbox import HostLimits
 from recompact.errors import InputError
+from recompact.models.endpoint import Seconds
+from recompact.values.reading import key
 
 KEY = "recompact"
 """The key of sandboxed agents, whose gateway nobody else reaches: always the same, since requests may contain it."""
@@ -36,24 +44,33 @@ IGNORED = (".git/index", ".git/logs", "__pycache__", "*.pyc", ".pytest_cache")
 
 
 @dataclass(frozen=True)
-class AgentSettings:
-    """An agent that is a command. In its arguments, variables and files, {task}, {url}, {key}, {model}, {home} and
-    {workspace} stand for what they name."""
+class AgentProgram:
+    """The keys of [agent] that say how a program is started. Configs, settings and profiles have those that stand here.
 
-    command: tuple[str, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)  # below its home: path -> content
+    In its arguments, variables and files, {task}, {url}, {key}, {model}, {home} and {workspace} stand for what they
+    name.
+    """
+
+    command: tuple[str, ...] = key((), "program and arguments of an agent of your own, or other ones for a profile")
+    variables: Mapping[str, str] = key({}, "environment variables of that program")
+    files: Mapping[str, str] = key({}, "files below its home: path -> content")
+    replace: Mapping[str, str] = key({}, "pattern -> text, for tool output that differs each time")
+    ids: tuple[str, ...] = key((), "patterns with one group, for names generated anew in each run")
+    mask: tuple[str, ...] = key((), "patterns that may differ when a replay is compared")
+    ignore: tuple[str, ...] = key(IGNORED, "files of the workspace that may differ")
+    timeout: Seconds = key(600.0, "seconds from one request to the next")
+    limits: HostLimits = key(HostLimits(), "what it may use")
+
+
+@dataclass(frozen=True)
+class AgentSettings(AgentProgram):
+    """An agent that is a command."""
+
     readable: tuple[Path, ...] = ()  # places besides the system's programs, such as where it is installed
     hidden: tuple[Path, ...] = ()  # places kept out of sight though they lie within others, such as the tasks
-    replace: Mapping[str, str] = field(default_factory=dict)  # patterns in what its tools return -> what replaces them
-    ids: tuple[str, ...] = ()  # patterns whose group is a name that differs in each run
-    mask: tuple[str, ...] = ()  # patterns of what may differ between two runs
-    ignore: tuple[str, ...] = IGNORED  # files of the workspace that may differ
-    timeout: float = 600.0  # seconds between two requests
     unsafe: bool = False  # run it without a sandbox
     in_place: Path | None = None  # run it there, as its user would, and show what it prints
     shown_on: int = 1  # the descriptor on which what it prints there is shown
-    limits: HostLimits = field(default_factory=HostLimits)
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,7 @@ def defects_of(settings: AgentSettings, *, launched: bool = False) -> Iterator[D
         yield from _of_command(settings.command)
     for name, value in settings.variables.items():
         if not name or "=" in name or "\0" in name + value:
-            yield "variables", f"{name!r} is no name for a variable, or its value has a NUL character"
+            yield "variables", f"{name!r} is not a name for a variable, or its value has a NUL character"
     yield from _of_files(tuple(settings.files))
     for place in settings.readable:
         if not place.exists():
@@ -177,8 +194,58 @@ def _of_patterns(settings: AgentSettings) -> Iterator[Defect]:
     checks += [("replace", partial(check_replacement, *pair)) for pair in settings.replace.items()]
     checks += [("ids", partial(check_pattern, pattern, groups=1)) for pattern in settings.ids]
     checks += [("mask", partial(check_pattern, pattern)) for pattern in settings.mask]
-    for key, check in checks:
+    for name, check in checks:
         try:
             check()
         except InputError as error:
-            yield key, str(error)
+            yield name, str(error)
+
+
+@dataclass(frozen=True)
+class Profile(AgentProgram):
+    """How one agent is started behind the gateway."""
+
+    options: tuple[str, ...] = ()  # which lead its program to the gateway, after the program's name
+
+    def equip(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """A command with the options, after the name of this agent's program; without them where it is not named."""
+        at = _position(command, self.command[0]) if self.options else None
+        return command if at is None else (*command[: at + 1], *self.options, *command[at + 1 :])
+
+
+def _profile(table: Mapping[str, Any]) -> Profile:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    return Profile(**values)
+
+
+_TEXT = (files("recompact.agents") / "profiles.toml").read_text(encoding="utf-8")
+PROFILES = {name: _profile(table) for name, table in tomllib.loads(_TEXT).items()}
+
+
+def profile_named(name: str) -> Profile:
+    if name not in PROFILES:
+        near = difflib.get_close_matches(name, PROFILES, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PROFILES)}"
+        raise InputError(f"there is no agent {name!r}; {hint}; any other is a command")
+    return PROFILES[name]
+
+
+PROGRAMS = {
+    profile.command[0]: name
+    for name, profile in PROFILES.items()
+    if not any(part.startswith("{home}/") for part in profile.command[1:2])  # an interpreter, of no matter what
+}
+"""The profiles by the programs that they are of."""
+
+_LAUNCHERS = ("bunx", "env", "nice", "npx", "timeout", "uvx")  # programs whose arguments name the one that they start
+
+
+def known_agent(command: tuple[str, ...]) -> str | None:
+    """The name of the profile of the agent that a command starts, if it is known."""
+    return next((name for program, name in PROGRAMS.items() if _position(command, program) is not None), None)
+
+
+def _position(command: tuple[str, ...], program: str) -> int | None:
+    """Where a command names a program: first, or after a launcher, perhaps as a package with its version."""
+    places = range(len(command)) if PurePath(command[0]).name in _LAUNCHERS else (0,)
+    return next((at for at in places if PurePath(command[at]).name.split("@")[0] == program), None)

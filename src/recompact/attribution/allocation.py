@@ -21,8 +21,16 @@ from recompact.attribution.effects import (
     most_harmful_first,
 )
 from recompact.attribution.prior import LearnedPriors, Prior, learn_priors, published_prior
-from recompact.values.effect import PAPER, Thresholds
-from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcomes, without_copies
+from recompact.values.outcome import (
+    NO_COPIES,
+    PAPER,
+    BoundaryId,
+    CopiedArms,
+    Draw,
+    Outcomes,
+    Thresholds,
+    without_copies,
+)
 from recompact.values.trajectory import Ending
 
 Judgement = Literal["retained", "stopped early", "not by the rule", "not harmful", "helped"]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.prior import LearnedPriors
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
+from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes, Thresholds
 from recompact.values.trajectory import Ending
 
 CHAINED = 0

@@ -6,24 +6,29 @@ continuation may take the steps that remained at the boundary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from recompact.attribution.agenda import LeftOut
 from recompact.attribution.records import says_nothing
-from recompact.compressors.protocol import Compressor
+from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.engine.collection import unit_of
-from recompact.engine.execution.episodes import run_episode, with_differences
-from recompact.engine.rollout import Agent
-from recompact.engine.store.records import read_trajectory
+from recompact.engine.execution.scheduler import Unit
+from recompact.engine.rollout import Agent, run_episode, with_differences
+from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.study import Study
-from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.errors import RecompactError
+from recompact.environments.protocol import EnvironmentFailed, Opening, Task
+from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
-from recompact.values.chat import Reply, Request, Usage
-from recompact.values.outcome import ContinuationArm, Draw, Outcome
-from recompact.values.trajectory import Boundary, Score, Trajectory
+from recompact.values.chat import Reply, Request
+from recompact.values.outcome import BoundaryId, ContinuationArm, Draw, Outcome
+from recompact.values.trajectory import Boundary, Score, Snapshot, Trajectory
+
+NO_SUMMARY = "no summary"
+"""How the reason begins where a compressor wrote nothing to continue from."""
+
+Play = Callable[[UnitCalls], Awaitable[Trajectory]]
 
 
 def continuation_unit(task: str, index: int, arm: ContinuationArm, draw: int) -> str:
@@ -61,13 +66,13 @@ async def play_draw(
             progress=study.progress,
         )
     except EnvironmentFailed as failure:
-        continuation = broken_draw(task, boundary, failure)
+        continuation = broken_draw(task, boundary, str(failure))
     return with_differences(continuation, calls)
 
 
-def broken_draw(task: Task, boundary: Boundary, failure: RecompactError) -> Trajectory:
+def broken_draw(task: Task, boundary: Boundary, error: str) -> Trajectory:
     """The record of a draw that says nothing about the agent."""
-    return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure))
+    return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=error)
 
 
 def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
@@ -98,8 +103,48 @@ class _WithReplyCallback:
         return reply
 
 
-async def recompress(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Usage]:
-    """The boundary with another summary in POST, and what it cost."""
-    compaction = await compressor.compress(boundary.pre, budget)
-    changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
-    return changed, compaction.usage
+async def play_fresh(
+    study: Study,
+    task: Task,
+    boundary: Boundary,
+    compressor: Compressor,
+    calls: UnitCalls,
+    answered: Callable[[], None] = lambda: None,
+) -> Trajectory:
+    """One continuation from a fresh summary of the same history, which its record keeps."""
+    try:
+        compaction = await compressor.compress(boundary.pre, study.config.compressor.budget)
+    except (CompactionFailed, ContextOverflow, Refused) as failure:
+        return broken_draw(task, boundary, f"{NO_SUMMARY}: {failure}")
+    fresh = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
+    continuation = await play_draw(study, task, fresh, "POST", calls, answered)
+    return replace(continuation, boundaries=(fresh,), usage={**continuation.usage, "compressor": compaction.usage})
+
+
+async def opening_of(study: Study, task: Task, calls: UnitCalls, snapshot: Snapshot | None = None) -> Opening:
+    """How an episode of a task begins, which a compressor may want to know; where a `snapshot` is given, it is restored
+    too, to see whether it can be."""
+    episode = study.episodes.episode(task, study.ask(calls))
+    try:
+        opening = await episode.start()
+        if snapshot is not None:
+            await episode.restore(snapshot)
+    finally:
+        await episode.close()
+    return opening
+
+
+def draw_beside(
+    study: Study, name: str, task: Task, id: BoundaryId, arm: ContinuationArm, play: Play
+) -> Unit[Trajectory]:
+    """A unit that makes a draw beside those of the verification; the phase that it is recorded in and its number are in
+    its name. One that says nothing about the agent is not recorded: the same command tries it again."""
+
+    def record(continuation: Trajectory, seconds: float) -> None:
+        if not says_nothing(arm, continuation.ending):
+            phase, number = name.partition("/")[0], int(name.rpartition("/")[2])
+            write_trajectory(
+                study.store, name, continuation, phase=phase, run=number, groups=task.groups, seconds=seconds
+            )
+
+    return Unit(name, play, record, group=str(id), task=task.id)

@@ -1,4 +1,7 @@
-"""The controls and analyses of one run together: what `recompact controls` prints and a report can show."""
+"""The controls and analyses of one run together: what `recompact controls` prints and a report can show.
+
+One of them is the paper's theorem: what compaction costs, by runs with and without it, is the expected sum of hazards.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,11 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.detection import AllocationScore, compare_allocations
+from recompact.attribution.detection import AllocationScore, DrawsPoint, compare_allocations, sensitivity_to_draws
 from recompact.attribution.effects import equal_draws, hazard_and_burden
 from recompact.attribution.halving import Halving
-from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.records import outcomes_in
-from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.engine.store.adaptations import read_adaptations
@@ -22,7 +23,7 @@ from recompact.engine.store.runs import boundary_rows, broken_trajectories, traj
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Candidate
 from recompact.values.outcome import BoundaryId, Outcomes
-from recompact.values.stats import Estimate, percentile_estimate, spearman
+from recompact.values.stats import FEWEST, Estimate, percentile_estimate, spearman
 from recompact.values.texts import quantity
 
 RESAMPLES = 1000
@@ -185,3 +186,58 @@ def _cross_correlation(pairs: Sequence[tuple[float, float, float, float]]) -> fl
     both = [spearman(hazard, other_burden), spearman(other_hazard, burden)]
     known = [each for each in both if each is not None]
     return fmean(known) if known else None
+
+
+@dataclass(frozen=True)
+class TaskRuns:
+    """The runs of one task: rewards with compaction, the sum of the estimated hazards of each, rewards without.
+
+    A few draws in each arm are enough for the hazards, but as many for every boundary: then their estimates are
+    unbiased. Where outcomes decided which boundary was drawn again, they are not (`effects.equal_draws`).
+    """
+
+    task: str
+    compacted: tuple[float, ...]
+    hazards: tuple[float, ...]
+    uncompacted: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class IdentityCheck:
+    """J(C) - J(none) beside -E[sum H]."""
+
+    tasks: int
+    trajectories: int
+    compacted: Estimate  # J(C)
+    uncompacted: Estimate  # J(none)
+    difference: Estimate
+    predicted: Estimate  # -E[sum H]
+    gap: Estimate  # difference - predicted: 0 if the theorem holds
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the theorem holds; None where there are too few tasks to tell."""
+        return None if self.tasks < FEWEST else self.gap.low <= 0 <= self.gap.high
+
+    @property
+    def verdict(self) -> str:
+        if self.agrees is None:
+            return f"with fewer than {FEWEST} tasks an interval over tasks tells nothing"
+        return "they agree" if self.agrees else "they do not agree"
+
+
+def check_identity(runs: Sequence[TaskRuns], *, resamples: int = 2000) -> IdentityCheck:
+    """Each task counts the same; the intervals are percentiles of a bootstrap over tasks."""
+    means = [(fmean(r.compacted), fmean(r.uncompacted), -fmean(r.hazards)) for r in runs]
+    random = Random(0)
+    resampled = [_figures(random.choices(means, k=len(means))) for _ in range(resamples)]
+    estimates = [
+        percentile_estimate(value, [figures[n] for figures in resampled]) for n, value in enumerate(_figures(means))
+    ]
+    return IdentityCheck(len(runs), sum(len(r.compacted) for r in runs), *estimates)
+
+
+def _figures(means: Sequence[tuple[float, float, float]]) -> tuple[float, ...]:
+    compacted, uncompacted, predicted = (fmean(column) for column in zip(*means, strict=True))
+    difference = compacted - uncompacted
+    return compacted, uncompacted, difference, predicted, difference - predicted

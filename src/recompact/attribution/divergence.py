@@ -75,10 +75,12 @@ def find_dropped(boundary: Boundary) -> Dropped:
     visible = visible_text(boundary.post)
     lines = dict.fromkeys(line.strip() for text in texts for line in text.splitlines())
     visible_literals = set(literals(visible))
-    gone = dict.fromkeys(literal for text in texts for literal in literals(text) if literal not in visible_literals)
+    dropped_literals = dict.fromkeys(
+        literal for text in texts for literal in literals(text) if literal not in visible_literals
+    )
     return Dropped(
         tuple(line for line in lines if line and not _MARK.fullmatch(line) and line not in visible),
-        tuple(literal for literal in gone if not occurs(literal, visible)),
+        tuple(literal for literal in dropped_literals if not occurs(literal, visible)),
     )
 
 

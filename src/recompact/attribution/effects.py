@@ -13,9 +13,8 @@ from statistics import fmean
 
 from recompact.attribution.posterior import Lengths, clearly_helped, difference_of, probability_harmful
 from recompact.attribution.prior import DISPERSION, Prior
-from recompact.values.effect import PAPER, Channel, Effect, Thresholds
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.values.stats import CONFIDENCE, Estimate, newcombe, student, variance_of_mean, wilson
+from recompact.values.outcome import PAPER, BoundaryId, Channel, Effect, Outcome, Outcomes, Thresholds, exact
+from recompact.values.stats import Estimate, newcombe, student, variance_of_mean, wilson
 
 
 def effect_of(
@@ -24,7 +23,6 @@ def effect_of(
     *,
     remaining: int | None = None,
     prior: Prior | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Effect | None:
     """The effect at one boundary, or None where an arm has no draw yet.
 
@@ -36,9 +34,9 @@ def effect_of(
         return None
     hazard, burden = hazard_and_burden(pre, post)
     return Effect(
-        hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=float(hazard)),
+        hazard_estimate=replace(hazard_estimate(pre, post), value=float(hazard)),
         burden_estimate=replace(
-            burden_estimate(pre, post, confidence, prior.dispersion if prior else DISPERSION), value=float(burden)
+            burden_estimate(pre, post, prior.dispersion if prior else DISPERSION), value=float(burden)
         ),
         pre=len(pre),
         post=len(post),
@@ -115,17 +113,15 @@ def channel_by_draws(pre: Sequence[Outcome], post: Sequence[Outcome], thresholds
     return channel_of(*hazard_and_burden(pre, post), thresholds)
 
 
-def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
+def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome]) -> Estimate:
     """H with Newcombe's interval for a difference of proportions.
 
     Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
     """
-    return newcombe(*(wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post)))
+    return newcombe(*(wilson(fmean(o.value for o in arm), len(arm)) for arm in (pre, post)))
 
 
-def burden_estimate(
-    pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE, dispersion: float = DISPERSION
-) -> Estimate:
+def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], dispersion: float = DISPERSION) -> Estimate:
     """B with Welch's interval, each arm's variance steadied by what is known of other draws (`dispersion`).
 
     Without that, one draw would have no interval, and three equal lengths one of width zero. How long a draw that ran
@@ -134,21 +130,21 @@ def burden_estimate(
     """
     ended = [[o.steps for o in arm if not o.ran_out] or [o.steps for o in arm] for arm in (pre, post)]
     value, error, freedom = difference_of(*(Lengths.of(steps, dispersion) for steps in ended))
-    within = student(value, error, freedom, confidence)
+    within = student(value, error, freedom)
     limit = max((o.steps for arm in (pre, post) for o in arm if o.ran_out), default=None)
     if limit is None:
         return within
     value = fmean(o.steps for o in post) - fmean(o.steps for o in pre)
     half = within.high - within.value
-    before, after = (_running_out(arm, limit, confidence) for arm in (pre, post))
+    before, after = (_running_out(arm, limit) for arm in (pre, post))
     return Estimate(value, value - hypot(half, after[0], before[1]), value + hypot(half, after[1], before[0]))
 
 
-def _running_out(arm: Sequence[Outcome], limit: int, confidence: float) -> tuple[float, float]:
+def _running_out(arm: Sequence[Outcome], limit: int) -> tuple[float, float]:
     """By how much an arm's mean length may lie below and above the observed one, if its draws run out of steps less or
     more often than these did."""
     ended = [o.steps for o in arm if not o.ran_out]
-    share = wilson(1 - len(ended) / len(arm), len(arm), confidence)
+    share = wilson(1 - len(ended) / len(arm), len(arm))
     longer = limit - (fmean(ended) if ended else 1.0)
     return longer * (share.value - share.low), longer * (share.high - share.value)
 

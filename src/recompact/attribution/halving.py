@@ -16,8 +16,7 @@ from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.models.journal import seed_of
 from recompact.registry import Limit
-from recompact.values.effect import PAPER, Thresholds
-from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
+from recompact.values.outcome import ARMS, PAPER, BoundaryId, Draw, Outcomes, Thresholds
 
 Half = Literal["up", "even"]
 

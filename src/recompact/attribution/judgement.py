@@ -11,14 +11,20 @@ from functools import cached_property, partial
 from typing import Any
 
 from recompact.attribution.allocation import Allocation, Judgement, judged_outcomes
-from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of, equal_draws
 from recompact.attribution.prior import LearnedPriors, learn_priors
-from recompact.attribution.records import Purpose, fresh_summaries, further_outcomes, outcomes_in, settings_of
+from recompact.attribution.records import (
+    Purpose,
+    copied_arms,
+    fresh_summaries,
+    further_outcomes,
+    outcomes_in,
+    settings_of,
+)
 from recompact.attribution.registry import allocation_of
 from recompact.engine.config import VerifyConfig
-from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
-from recompact.engine.store.runs import boundary_rows, failed_compactions, trajectories
+from recompact.engine.store.records import NONE_FAILED, FailedCompactions
+from recompact.engine.store.runs import boundary_rows, failed_compactions
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import (
     Kind,
@@ -30,8 +36,7 @@ from recompact.engine.store.verdicts import (
     write_verdicts,
 )
 from recompact.values.chat import canonical
-from recompact.values.effect import Effect
-from recompact.values.outcome import ARMS, BoundaryId, CopiedArms, Outcomes, without_copies
+from recompact.values.outcome import ARMS, BoundaryId, CopiedArms, Effect, Outcomes, without_copies
 from recompact.version import __version__
 
 
@@ -97,14 +102,14 @@ def read_verdicts(store: Store, settings: VerifyConfig | None = None) -> Verific
     settings = settings or settings_of(store)
     if (key := stored_key(store, settings)) is None:
         return judge(store, settings)
-    return Verification(settings, True, stored_verdicts(store, key), _failures_of(store))
+    return Verification(settings, True, stored_verdicts(store, key), failed_compactions(store))
 
 
 def stored_key(store: Store, settings: VerifyConfig | None = None) -> bytes | None:
     """The key of the verdicts that a run has stored by these settings; None where it has none, or its draws have
     changed since."""
     key = settings_key(store, settings or settings_of(store))
-    return key if has_verdicts(store, key, digest_of_records(store)) else None
+    return key if has_verdicts(store, key) else None
 
 
 def store_verdicts(store: Store, settings: VerifyConfig) -> Verification:
@@ -164,7 +169,7 @@ def judge(store: Store, settings: VerifyConfig, allocation: Allocation | None = 
             copied_summaries=(id, "POST") in copied_summaries,
         )
         verdicts.append(verdict)
-    return Verification(settings, settled, tuple(sorted(verdicts, key=_rank)), _failures_of(store))
+    return Verification(settings, settled, tuple(sorted(verdicts, key=_rank)), failed_compactions(store))
 
 
 def _reason(effect: Effect | None, judgement: Judgement | None) -> Reason:
@@ -172,10 +177,6 @@ def _reason(effect: Effect | None, judgement: Judgement | None) -> Reason:
     if effect is None:
         return "no draws"
     return judgement or ("harmful so far" if effect.selected else "unfinished")
-
-
-def _failures_of(store: Store) -> FailedCompactions:
-    return failed_compactions(store, trajectories(store))
 
 
 def _further_judged(store: Store, purpose: Purpose) -> tuple[Mapping[BoundaryId, Outcomes], CopiedArms]:

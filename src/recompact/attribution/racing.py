@@ -21,8 +21,7 @@ from recompact.attribution.posterior import (
     probability_hazard,
 )
 from recompact.attribution.prior import Prior
-from recompact.values.effect import PAPER, Thresholds
-from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.values.outcome import ARMS, PAPER, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes, Thresholds
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,34 @@
-"""What the records of a run say about its boundaries: the outcomes of their draws, which of them were left out, the
-settings of the last verification, and the draws that `further_draws` made in addition to it."""
+"""What the records of a run say about its boundaries: the outcomes of their draws, which of them were left out or are
+copies of each other, the settings of the last verification, the draws in addition to it, and whether a run can be
+verified at all."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from recompact.engine.config import VerifyConfig
+from recompact.attribution.divergence import actions_of
+from recompact.engine.config import Config, VerifyConfig
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import (
+    WRAPPED,
+    ContinuationRow,
     TrajectoryRow,
     boundary_rows,
+    config_of,
     continuation_rows,
     phase_digest,
     trajectories,
 )
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
-from recompact.values.texts import command_line
+from recompact.values.chat import canonical
+from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, CopiedArms, Draw, Outcome, Outcomes
+from recompact.values.texts import command_line, quantity
 from recompact.values.trajectory import Trajectory
 
 
@@ -172,3 +179,75 @@ def summary_text(draw: Trajectory) -> str:
     """The words of the summary that a draw with a fresh one continued from; empty for other draws."""
     summary = draw.boundaries[0].post.summary if draw.boundaries else None
     return summary.text if summary else ""
+
+
+LOOP = "loop"
+"""The suite of a run that `recompact.gateway` recorded."""
+
+
+def refuse_without_effects(store: Store) -> None:
+    """Raise where the compactions have no snapshots and so no effects: in an evaluation and of a wrapped agent."""
+    if store.metadata.suite == WRAPPED:
+        raise InputError(
+            f"{store.path} is of a wrapped agent: no snapshots were taken, so effects cannot be estimated. See what"
+            f" followed its compactions: {command_line('audit', store.path)}"
+        )
+    if store.metadata.command != "evaluate":
+        return
+    phase, config = trajectories(store, phase="evaluate"), "CONFIG"
+    with suppress(InputError):
+        config = str(config_of(store))
+    compactions = quantity(sum(row.compactions for row in phase), "compaction")
+    raise InputError(
+        f"{store.path} is an evaluation: it took no snapshots at its {compactions} in"
+        f" {quantity(len(phase), 'trajectory')}, so effects cannot be estimated. To estimate them, run"
+        f" {command_line('collect', config)} && {command_line('verify', config)}. To see what the agent did after each"
+        f" compaction, run {command_line('show', store.path, options=['--behaviour'])}"
+    )
+
+
+def way_to_verify(store: Store, *options: str) -> str:
+    """The command that verifies a run, or what can be done where there is none."""
+    if store.metadata.suite == LOOP and not store.metadata.config_file:
+        return "a loop is verified from Python, as a subject that recompact.agent_suite makes of it: docs/loops.md"
+    return command_line("verify", store.path, options=options)
+
+
+def decoding_note(config: Config) -> str | None:
+    """What to warn about before a token is spent: at temperature 0, further draws may only repeat the first."""
+    if config.agent.temperature != 0:
+        return None
+    return (
+        "[agent] temperature = 0: draws of one arm may be copies of each other. Copies count as one draw, so intervals"
+        " stay wide however many are made; set the temperature that the agent is used with, or --draws 1"
+    )
+
+
+def copied_arms(store: Store, purpose: Purpose | None = None) -> CopiedArms:
+    """The boundaries and arms, at temperature 0, whose draws all took the same actions to the same end, and where they
+    have fresh summaries, from the same words. The draws are those of the verification or, with a `purpose`, of that."""
+    if store.metadata.identity.get("agent", {}).get("temperature") != 0:
+        return frozenset()
+    arms: dict[tuple[BoundaryId, str], list[_Draw]] = {}
+    if purpose is None:
+        for row in continuation_rows(store):
+            arms.setdefault((BoundaryId(row.unit, row.index), row.arm), []).append(_draw(row.name, row))
+    else:
+        for draw, beside in further_rows(store, purpose):
+            arms.setdefault((draw.boundary, draw.arm), []).append(_draw(beside.unit, beside))
+    return frozenset(arm for arm, draws in arms.items() if len(draws) > 1 and _alike(store, draws))
+
+
+_Draw = tuple[str, tuple[float, int, str]]
+"""The name of a draw, and what came out of it."""
+
+
+def _draw(name: str, row: ContinuationRow | TrajectoryRow) -> _Draw:
+    return name, (row.value, row.steps, row.ending)
+
+
+def _alike(store: Store, draws: Sequence[_Draw]) -> bool:
+    if len({outcome for _, outcome in draws}) > 1:
+        return False
+    continuations = (read_trajectory(store, name) for name, _ in draws)
+    return len({(summary_text(c), canonical([a.to_json() for a in actions_of(c)])) for c in continuations}) == 1

@@ -1,29 +1,27 @@
-"""What a verification may claim, in one wording for terminal, report and JSON: retained is not harmful.
+"""What a verification may claim, in one wording for terminal, report, viewer and JSON: retained is not harmful.
 
-Some boundaries are retained by chance, so three numbers are kept apart: how many were retained and by which rule, how
-many reach a threshold by their estimates, and how many are probably harmful. Where there are fresh summaries, harm that
-the prompt tends to do is distinguished from harm that one summary did.
+Each kind of verdict has a label, a symbol and a meaning, and one sentence counts them all. Some boundaries are retained
+by chance, so three numbers are kept apart: how many were retained and by which rule, how many reach a threshold by
+their estimates, and how many are probably harmful. Where there are fresh summaries, harm that the prompt tends to do is
+distinguished from harm that one summary did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.chained import without_chaining
-from recompact.attribution.determinism import copied_arms
 from recompact.attribution.judgement import Verification, priors_of
-from recompact.attribution.legend import LEGEND, headline
-from recompact.attribution.no_harm import probability_none
-from recompact.attribution.records import further_outcomes, outcomes_in, settings_of
+from recompact.attribution.posterior import probability_none
+from recompact.attribution.records import copied_arms, further_outcomes, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of, describe_allocation
 from recompact.engine.config import VerifyConfig
-from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
+from recompact.engine.store.records import NONE_FAILED, FailedCompactions
 from recompact.engine.store.store import Store
-from recompact.engine.store.verdicts import Kind, Verdict
-from recompact.values.effect import Effect
-from recompact.values.outcome import Outcomes
+from recompact.engine.store.verdicts import Kind, Reason, Verdict
+from recompact.values.outcome import Effect, Outcomes
 from recompact.values.stats import Estimate, mean_of, newcombe, probable_count, wilson
 from recompact.values.texts import quantity
 
@@ -57,13 +55,13 @@ class TwoHazards:
         )
         if not self.confirmed:
             yield (
-                "Both compare with PRE draws by which boundaries were retained, and tend to be too large, the first"
-                " more so; fresh pairs (verify --confirm N) are free of that."
+                "Both compare with the PRE draws that retained the boundaries, and tend to be too large, the first more"
+                " so; fresh pairs (verify --confirm N) are free of that."
             )
         if self.same:
             yield (
-                f"At {quantity(self.same, 'boundary')} every fresh summary has the same words: there, the second number"
-                " is about one summary, too."
+                f"At {quantity(self.same, 'boundary')} every fresh summary has the same words, so the second number,"
+                " too, is about one summary."
             )
 
 
@@ -136,7 +134,7 @@ class Statement:
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
                 f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
-                f" {quantity(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
+                f" {quantity(self.control.boundaries, 'boundary')} are retained by chance; without that number,"
                 f" {corrected.value:.1f} {'remains' if f'{corrected.value:.1f}' == '1.0' else 'remain'}"
                 f" (95 % interval {corrected.low:.1f} to {corrected.high:.1f})."
             )
@@ -186,7 +184,7 @@ class Statement:
                 return f"There is nothing to verify, since {self.failed.nothing_compacted}."
             return "Nothing was compacted, so there is nothing to verify."
         if self.left_out == self.boundaries:
-            return f"None of {quantity(self.boundaries, 'boundary')} could be verified: all were left out."
+            return f"None of {quantity(self.boundaries, 'boundary')} could be verified; all were left out."
         return f"None of {quantity(self.boundaries, 'boundary')} has draws in both arms yet."
 
     def to_json(self) -> dict[str, Any]:
@@ -284,3 +282,86 @@ def _hazard(estimate: Estimate) -> str:
 
 def _were(number: int) -> str:
     return "was" if number == 1 else "were"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of verdict as people are shown it."""
+
+    symbol: str
+    label: str
+    meaning: str
+
+
+LEGEND: Mapping[Kind, Entry] = {
+    "harmful": Entry("◆", "harmful", "reached a threshold, and still did after all its draws"),
+    "suspected": Entry("◇", "looks harmful", "reaches a threshold, but on too few draws to be retained"),
+    "harmless": Entry("○", "not harmful", "reaches no threshold"),
+    "helped": Entry("△", "helped", "the agent succeeded more often with the summary"),
+    "open": Entry("·", "no verdict", "left out, or draws are missing"),
+}
+
+REASONS: Mapping[Reason, str] = {
+    "retained": "It reached a threshold, still did after all its draws, and was retained.",
+    "stopped early": "It reaches a threshold, but the allocation stopped giving it draws before it had enough to be"
+    " retained.",
+    "not by the rule": "It reaches a threshold by all its draws, but was not retained by the rule of the allocation.",
+    "harmful so far": "It reaches a threshold so far, but the verification is not finished.",
+    "not harmful": "It reaches no threshold.",
+    "helped": "The agent succeeded more often with the summary, so it is not harmful, whatever the steps.",
+    "left out": "It was left out",
+    "no draws": "There is no verdict: an arm has no draw.",
+    "unfinished": "There is no verdict yet: the verification is not finished.",
+}
+
+
+def entry_of(verdict: Verdict) -> Entry:
+    return LEGEND[verdict.kind]
+
+
+def why(verdict: Verdict) -> str:
+    """Why a boundary is judged as it is, in one sentence."""
+    words = REASONS[verdict.reason]
+    return f"{words}: {verdict.left_out.rstrip('.')}." if verdict.left_out else words
+
+
+def legend_text(kinds: Collection[Kind] = tuple(LEGEND)) -> str:
+    """What the symbols of these kinds mean, on one line."""
+    return "; ".join(
+        f"{LEGEND[kind].symbol} {LEGEND[kind].label}: {LEGEND[kind].meaning}" for kind in LEGEND if kind in kinds
+    )
+
+
+def headline(kinds: Mapping[Kind, int], settled: bool = True) -> str:
+    """All verdicts of a run in one sentence.
+
+    >>> headline({"harmful": 2, "suspected": 4})
+    '6 of 6 compactions look harmful; 2 of them have enough draws to diagnose.'
+    >>> headline({"harmless": 20, "helped": 1, "open": 3})
+    'None of 24 compactions look harmful; 20 are not harmful, 1 helped, 3 have no verdict.'
+    >>> headline({"suspected": 1, "open": 4}, settled=False)
+    'The verification is not finished: 1 of 5 compactions looks harmful so far.'
+    """
+    number = {kind: kinds.get(kind, 0) for kind in LEGEND}
+    total, looks = sum(number.values()), number["harmful"] + number["suspected"]
+    first = f"{f'{looks:,}' if looks else 'none'} of {quantity(total, 'compaction')} look{'s' * (looks == 1)} harmful"
+    if not settled:
+        return f"The verification is not finished: {first} so far."
+    parts = [f"{first[0].upper()}{first[1:]}{_diagnosis_words(number['harmful'], looks)}"]
+    others = [
+        f"{number['harmless']:,} {'is' if number['harmless'] == 1 else 'are'} not harmful" * bool(number["harmless"]),
+        f"{number['helped']:,} helped" * bool(number["helped"]),
+        f"{number['open']:,} {'has' if number['open'] == 1 else 'have'} no verdict" * bool(number["open"]),
+    ]
+    parts += [", ".join(filter(None, others))] if any(others) else []
+    return f"{'; '.join(parts)}."
+
+
+def _diagnosis_words(harmful: int, looks: int) -> str:
+    if not looks:
+        return ""
+    if harmful == looks:
+        return f", {'all ' * (looks > 1)}with enough draws to diagnose"
+    if looks == 1:
+        return ", with too few draws to diagnose"
+    return f"; {harmful or 'none'} of them {'has' if harmful == 1 else 'have'} enough draws to diagnose"

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 
 from recompact.attribution.allocation import Allocation, draws_at_most, in_turn
 from recompact.registry import Limit
-from recompact.values.effect import PAPER, Thresholds
-from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
+from recompact.values.outcome import ARMS, PAPER, BoundaryId, Draw, Outcomes, Thresholds
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,32 @@
 """Step 2: continue from every boundary, with and without its compaction, until the allocation has seen enough.
 
 Each draw is a unit of work: a run that was killed resumes where it left off, and a draw that the run has is never
-made again.
+made again. Further draws (an A/A control, fresh pairs that confirm what was retained, fresh summaries) are recorded in
+the same run, and a verification never sees them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
 from statistics import fmean
 
-from recompact.attribution.agenda import DrawAgenda, Order
+from recompact.attribution.agenda import DrawAgenda, Order, draws_at_once
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.continuations import continuation_unit, outcome_of, play_draw
+from recompact.attribution.continuations import (
+    broken_draw,
+    continuation_unit,
+    draw_beside,
+    opening_of,
+    outcome_of,
+    play_draw,
+    play_fresh,
+)
 from recompact.attribution.judgement import Verification, judge, store_verdicts
-from recompact.attribution.records import outcomes_in
+from recompact.attribution.records import Purpose, RunOutcomes, further_outcomes, further_unit, outcomes_in, settings_of
 from recompact.attribution.registry import allocation_of
-from recompact.attribution.turns import draws_at_once
 from recompact.engine.collection import unit_of
 from recompact.engine.execution.scheduler import Unit, run_agenda
 from recompact.engine.store.calls import pace_of
@@ -27,7 +35,7 @@ from recompact.engine.store.records import read_boundary, write_continuation
 from recompact.engine.store.runs import BoundaryRow, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.environments.protocol import Task
+from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.values.outcome import BoundaryId, Draw, Outcomes
@@ -151,3 +159,42 @@ def _check_collected(store: Store, tasks: Mapping[str, Task], partial: bool) -> 
             f"{store.path} has {len(tasks) - len(missing)} of {len(tasks)} trajectories: finish `recompact collect`"
             " first, or verify what there is with --partial"
         )
+
+
+async def make_further_draws(
+    study: Study, purpose: Purpose, allocation: Allocation, boundaries: Collection[BoundaryId]
+) -> RunOutcomes:
+    """Make the draws that the allocation asks for at these boundaries; those that the run has are reused."""
+    existing = further_outcomes(study.store, purpose)
+    outcomes = {id: existing.get(id, Outcomes()) for id in sorted(boundaries)}
+    agenda = await make_draws(study, purpose, allocation, outcomes, functools.partial(_further_unit, study, purpose))
+    if purpose != "control" and study.store.metadata.verified is not None:  # a control says nothing of a boundary
+        store_verdicts(study.store, settings_of(study.store))
+    return RunOutcomes(agenda.outcomes, agenda.left_out)
+
+
+def _further_unit(
+    study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: Draw, answered: Callable[[Draw], None]
+) -> Unit[Trajectory]:
+    async def play(calls: UnitCalls) -> Trajectory:
+        if purpose == "resample":
+            return await _play_resampled(study, task, boundary, calls, lambda: answered(draw))
+        arm = "PRE" if purpose == "control" else draw.arm
+        return await play_draw(study, task, boundary, arm, calls, lambda: answered(draw))
+
+    name = further_unit(purpose, task.id, boundary.index, draw.arm, draw.number)
+    return draw_beside(study, name, task, draw.boundary, draw.arm, play)
+
+
+async def _play_resampled(
+    study: Study, task: Task, boundary: Boundary, calls: UnitCalls, answered: Callable[[], None]
+) -> Trajectory:
+    """A continuation from the same history, compressed once more."""
+    try:
+        opening = await opening_of(study, task, calls)
+    except EnvironmentFailed as failure:
+        return broken_draw(task, boundary, str(failure))
+    compressor = study.compressor(calls, task, opening)
+    if compressor is None:
+        raise InputError(f"{study.store.path} was collected without a compressor: there is no summary to draw anew")
+    return await play_fresh(study, task, boundary, compressor, calls, answered)

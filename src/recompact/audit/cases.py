@@ -21,9 +21,8 @@ from recompact.audit.measures import (
 )
 from recompact.audit.noise import built_in_names
 from recompact.values.call_effects import ASIDE, READING, CallEffect
-from recompact.values.literals import Literal, contains, covers, holds, literals
-from recompact.values.prices import OUTPUT, READ, CompactionBill
-from recompact.values.rules import rules_in, says
+from recompact.values.literals import Literal, contains, covers, holds, literals, rules_in, says
+from recompact.values.receipt import OUTPUT, READ, CompactionBill
 from recompact.values.session import CompactionEvent, Size
 from recompact.values.shell import join_path
 
@@ -100,7 +99,7 @@ def needs(
     """The literals of the dropped part that the agent used, unless the kept part has them or somebody but the agent had
     given them again by then. The folder that the session runs in is known to every agent."""
     summary = "\n".join(filter(None, (event.summary, event.restated)))
-    given = [text for text in since if text.role in ("user", "attachment", "system")]
+    visible_texts = [text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
     needs: list[Need] = []
@@ -113,7 +112,7 @@ def needs(
                 or not any(holds(t, literal) for t in older)
             ):
                 continue
-            if _stands_in(literal, (text.text for text in given if text.number < step.number)):
+            if _stands_in(literal, (text.text for text in visible_texts if text.number < step.number)):
                 continue
             covered = covers(summary, literal)
             again = not covered and _stands_in(literal, (text.text for text in results if text.number < step.number))

@@ -1,14 +1,16 @@
-"""Diagnosis from observation: the worst compactions of an audit, read by an optimizer, and a first revised template.
+"""Templates from transcripts alone: revised by an optimizer that reads the worst compactions, or by rule.
 
-The steps are those of PAIR; the evidence is weaker. A transcript shows one continuation, after the summary, and none
-without the compaction, so what is found is a suspicion until it is verified. Everything that is sent has been masked.
+The optimizer takes the steps of PAIR; the rule is that of the method `facts`. A transcript shows one continuation,
+after the summary, and none without the compaction, so both are suspicions until they are verified. What is sent is
+masked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,9 @@ from recompact.adaptation.evidence import (
     label_block,
 )
 from recompact.adaptation.excerpts import Excerpt
+from recompact.adaptation.facts import candidates_from, missing_kinds
 from recompact.adaptation.lock import instances_in
+from recompact.adaptation.missing_facts import KINDS, MissingFacts, kind_of
 from recompact.adaptation.optimizer import Optimizer, prompt
 from recompact.adaptation.pair import findings_by_boundary
 from recompact.adaptation.result import clause_json, clause_lines, section_changes
@@ -35,12 +39,12 @@ from recompact.engine.assembly import open_model
 from recompact.engine.config import Config
 from recompact.engine.forecast import price_of
 from recompact.models.secrets import scrubber
-from recompact.values.candidate import Candidate
+from recompact.values.candidate import Candidate, MissingKind
 from recompact.values.chat import Decoding
 from recompact.values.masking import safe, safe_line
 from recompact.values.outcome import BoundaryId
 from recompact.values.outputs import MANIFEST, replaced_directory
-from recompact.values.template import Template
+from recompact.values.template import Template, default_template
 from recompact.values.texts import quantity
 from recompact.values.tokens import TokenCounter
 from recompact.version import __version__
@@ -239,3 +243,66 @@ def _changes(result: ObservedDiagnosis, candidate: Candidate, revised: Template)
         lines += [f"## {part}.md", "", *section_changes(result.original, revised, part)]
     lines += ["## Clauses and the compactions they answer", ""]
     return "\n".join([*lines, *clause_lines(candidate.clauses, findings_by_boundary(result.diagnoses)), ""])
+
+
+UNVERIFIED = (
+    "Not verified: each clause is the answer of the method `facts` to what summaries in transcripts lacked. Nothing was"
+    " continued without the compaction; `recompact adapt` does that on your own tasks."
+)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The clauses, the kinds of facts that they are against, and of how many compactions a summary could be read."""
+
+    original: Template
+    readable: int
+    kinds: tuple[MissingKind, ...]
+    candidate: Candidate | None
+
+    @property
+    def clauses(self) -> tuple[tuple[MissingKind, str], ...]:
+        texts = [clause.text for clause in self.candidate.clauses] if self.candidate else []
+        return tuple(zip(self.kinds, texts, strict=bool(texts)))
+
+    def to_json(self) -> dict[str, Any]:
+        clauses = [
+            {"clause": text, "kind": kind.kind, "facts": kind.facts, "compactions": kind.boundaries, "verified": False}
+            for kind, text in self.clauses
+        ]
+        return {"readable": self.readable, "clauses": clauses}
+
+
+def draft(assessment: Assessment) -> Draft:
+    """Count by kind what readable summaries lacked and agents used, and write one clause against each kind into the
+    default template."""
+    template = default_template()
+    readable = [each for each in assessment.ranked if each.compaction.readable]
+    lacks = []
+    for rank, each in enumerate(readable, 1):
+        lost = Counter(kind_of(need.literal.text) for need in each.compaction.needs if not need.covered)
+        lost["error"] += len(each.compaction.failures)
+        id = BoundaryId(f"{rank}. {each.session.label}", each.compaction.ordinal)
+        lacks.append(MissingFacts(id, {kind: lost[kind] for kind in KINDS if lost[kind]}))
+    kinds = missing_kinds(lacks, template)
+    candidate = next(iter(candidates_from(template, lacks, kinds, 1)), None) if kinds else None
+    return Draft(template, len(readable), kinds, candidate)
+
+
+def write_draft(drafted: Draft, directory: Path, date: str) -> bool:
+    """Write the template with the clauses; returns whether there is one."""
+    if drafted.candidate is None or drafted.candidate.template is None:
+        return False
+    changes = "\n".join(
+        ["# What changed, and why", "", f"**{UNVERIFIED}**", "", *(f"- {line}" for line in draft_lines(drafted)), ""]
+    )
+    revised = drafted.candidate.template
+    write_revision(directory, drafted.original, revised, "audit --draft", date, drafted.to_json(), changes)
+    return True
+
+
+def draft_lines(drafted: Draft) -> Iterator[str]:
+    """Each clause with what it rests on."""
+    for kind, text in drafted.clauses:
+        where = "compaction" if kind.boundaries == 1 else "compactions"
+        yield f"{text} ({kind.words} at {kind.boundaries:,} {where})"

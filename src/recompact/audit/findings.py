@@ -9,8 +9,8 @@ from pathlib import Path
 from recompact.audit.measures import Point, Scheme
 from recompact.values.literals import Literal
 from recompact.values.masking import safe_line
-from recompact.values.prices import CompactionBill
-from recompact.values.session import Standing, Tally
+from recompact.values.receipt import CompactionBill
+from recompact.values.session import Info, Tally
 from recompact.values.shell import Range
 
 
@@ -146,12 +146,7 @@ class Session:
     path: Path
     member: str
     harness: str
-    id: str
-    version: str
-    project: str
-    model: str
-    standing: Standing
-    parent: str
+    info: Info
     calls: int
     compactions: tuple[AuditedCompaction, ...]
     placebos: Mapping[str, tuple[Point, ...]]  # by scheme
@@ -159,8 +154,6 @@ class Session:
     scheme: str
     tally: Tally = field(default_factory=Tally)
     copies: int = 0  # compactions that are copies of another file's
-    score: float | None = None  # of its outcome, where the file has one
-    task: str = ""  # what it was graded on
     modified: float = 0.0  # when the file was changed last, in seconds; 0 where that says nothing
 
     @property

@@ -328,25 +328,17 @@ class Ledger:
         smallest = min(
             (compaction.dropped_calls for compaction in self._compactions if compaction.kind == "summary"), default=0
         )
-        info = self._info
         return Session(
             path,
             member,
             harness,
-            info.session,
-            info.version,
-            info.project,
-            info.model,
-            info.standing or "main",
-            info.parent,
+            replace(self._info, standing=self._info.standing or "main"),
             self._calls,
             tuple(self._compactions),
             {name: tuple(far_enough(points, smallest)) for name, points in self._points.items()},
             self._rewinds,
             scheme.name,
             self.tally,
-            score=info.score,
-            task=info.task,
         )
 
 

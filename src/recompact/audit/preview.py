@@ -14,9 +14,8 @@ from recompact.compressors.protocol import CompressorInputs
 from recompact.values.call_effects import CallEffect, effect_of, in_reading_phase
 from recompact.values.chat import ToolCall, Usage, assistant
 from recompact.values.context import Context, Pin, Turn
-from recompact.values.literals import exact_values
+from recompact.values.literals import exact_values, says
 from recompact.values.receipt import Receipt, distinct, receipt, rules_of, shown_text
-from recompact.values.rules import says
 from recompact.values.session import Call, Tail
 from recompact.values.tokens import TokenCounter
 
@@ -105,7 +104,7 @@ class Losses:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SummaryTrial:
     """What a template made of a session: the summary, what it loses, and its receipt."""
 
     template: str
@@ -145,7 +144,7 @@ def preview(pre: Context, tail: Tail, count: TokenCounter) -> Preview:
     )
 
 
-async def try_template(name: str, session: Preview, inputs: CompressorInputs, budget: int) -> Trial:
+async def try_template(name: str, session: Preview, inputs: CompressorInputs, budget: int) -> SummaryTrial:
     """Let a model write the summary of what would be dropped."""
     settings = {each: getattr(inputs, each) for each in inputs.__dataclass_fields__ if each != "inner"}
     nothing = Turn(assistant(""), (), 0)  # the compressor leaves the last turn alone; where to cut is the harness's
@@ -154,10 +153,10 @@ async def try_template(name: str, session: Preview, inputs: CompressorInputs, bu
     return trial_of(name, session, replace(session.bare, summary=compaction.context.summary), compaction.usage)
 
 
-def trial_of(name: str, session: Preview, post: Context, usage: Usage = Usage()) -> Trial:
+def trial_of(name: str, session: Preview, post: Context, usage: Usage = Usage()) -> SummaryTrial:
     """What a summary that is there makes of a session: that of a template, or the harness's own."""
     summary = post.summary.text if post.summary else ""
-    return Trial(name, summary, session.losses(post), receipt(session.pre, post, usage))
+    return SummaryTrial(name, summary, session.losses(post), receipt(session.pre, post, usage))
 
 
 def _with_opening_as_turn(context: Context, count: TokenCounter) -> Context:

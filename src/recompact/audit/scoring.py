@@ -150,8 +150,8 @@ def assess(findings: Audit) -> Assessment:
         ranked,
         _excess(ranked),
         tuple(_groups(ranked, lambda session: session.harness)),
-        tuple(_groups(ranked, lambda session: f"{session.harness} {session.version}".strip())),
-        tuple(_groups(ranked, lambda session: session.project)),
+        tuple(_groups(ranked, lambda session: f"{session.harness} {session.info.version}".strip())),
+        tuple(_groups(ranked, lambda session: session.info.project)),
         sum(len(session.placebos[session.scheme]) for session in findings.sessions if _real(session)),
     )
 

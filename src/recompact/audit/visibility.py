@@ -36,9 +36,11 @@ class Visible:
 
     def without(self, numbers: Iterable[int]) -> Visible:
         pieces = []
-        gone = sorted(set(numbers))
+        removed_numbers = sorted(set(numbers))
         for start, end in zip(self.starts, self.ends, strict=True):
-            for number in gone[bisect_right(gone, start - 1) : bisect_right(gone, end - 1)]:
+            for number in removed_numbers[
+                bisect_right(removed_numbers, start - 1) : bisect_right(removed_numbers, end - 1)
+            ]:
                 pieces.append((start, number))
                 start = number + 1
             pieces.append((start, end))

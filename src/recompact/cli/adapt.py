@@ -8,33 +8,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import click
 
 from recompact.adaptation.adapt import Adaptation, Stage, adapt
-from recompact.adaptation.method import Method
-from recompact.adaptation.registry import installed_methods, method_in
+from recompact.adaptation.method import Method, installed_methods, method_in
 from recompact.adaptation.result import RESULT, write_result
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.records import settings_of
-from recompact.cli.console import json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import DryRun, Json, OfConfig, Skip, as_command
 from recompact.cli.running import (
-    dry_run_option,
-    ending_early,
-    finish,
+    Job,
     print_forecast,
     report_failed_compactions,
     report_skipped,
-    report_unfinished,
-    skip_option,
     this_command,
-    with_study,
 )
 from recompact.engine.assembly import check_identity
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.shared_starts import sharing
 from recompact.engine.store.runs import open_run, overview, run_path
 from recompact.engine.store.store import Store
@@ -47,39 +41,27 @@ from recompact.values.texts import command_line
 STAGES = ("collect", "verify", "revise", "select")
 
 
-@click.command(name="adapt")
-@click.argument("config", type=click.Path(path_type=Path))
-@run_option("the config's file name")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
-)
-@click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
-@click.option("--method", help="The method, in place of [adapt] method: pair, facts, acon-ut, …, file.py:name.")
-@click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
-@click.option("--from", "begin", type=click.Choice(STAGES), help="Redo this stage and those after it.")
-@click.option("--retry", is_flag=True, help="Replay units that were set aside.")
-@skip_option
-@dry_run_option
-@json_option
+@as_command("adapt")
 def command(
     config: Path,
-    run: str | None,
-    out: Path | None,
-    allocation: str | None,
-    method: str | None,
-    until: str,
-    begin: str | None,
-    retry: bool,
-    skip: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
+    *,
+    run: OfConfig,
+    out: Annotated[Path | None, "Directory for the adapted template (default: beside the run)."],
+    allocation: Annotated[str | None, "Verify by this allocation, even if the run was verified by another one."],
+    method: Annotated[str | None, "The method, in place of [adapt] method: pair, facts, acon-ut, …, file.py:name."],
+    until: Annotated[str, click.Choice(STAGES), "Stop after this stage."] = "select",
+    begin: Annotated[str | None, "--from", click.Choice(STAGES), "Redo this stage and those after it."],
+    retry: Annotated[bool, "Replay units that were set aside."],
+    skip: Skip,
+    dry_run: DryRun,
+    as_json: Json,
 ) -> None:
     """Adapt the compaction prompt: collect, verify, revise, select.
 
     Stop it whenever you like: the same command resumes where it left off. The result is a directory with the adapted
     template, a manifest, and CHANGES.md, which lists section by section what changed and which observed failure was the
-    reason. A verified run is not verified again, unless --allocation asks for it. Exit code 2: no answer of the
-    optimizer was usable; the same command asks it again.
+    reason. A verified run keeps its verification, unless --allocation asks for another one. Exit code 2: no
+    answer of the optimizer was usable; the same command asks it again.
     """
     loaded = load_config(config)
     if method:
@@ -100,7 +82,7 @@ def command(
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     if until == "select":
         check_directory(target, RESULT)  # before anything is paid for
-    again = this_command(without=["--from"])  # which would throw away what was done since
+    job = Job(path, as_json, this_command(without=["--from"]))  # which would throw away what was done since
     with open_run(path) as store:
         if begin:
             check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))
@@ -109,20 +91,19 @@ def command(
             store.retry_set_aside()
         if chosen.needs_effects and allocation is None:
             _say_verification(store, loaded)
-        with ending_early(path, again):
 
-            async def work(study: Study) -> tuple[Study, Adaptation]:
-                return study, await adapt(study, cast("Stage", until), allocation)
+        async def work(study: Study) -> tuple[Study, Adaptation]:
+            return study, await adapt(study, cast("Stage", until), allocation)
 
-            title = f"adapt, {chosen.name}, scope {loaded.compressor.scope}"
-            result, unfinished = finish(with_study(loaded, store, title, work, quiet=as_json, method=chosen, skip=skip))
+        title = f"adapt, {chosen.name}, scope {loaded.compressor.scope}"
+        result = job.play(loaded, store, title, work, method=chosen, skip=skip)
         written = None
         if result and until == "select" and not result[1].unusable:
             study, adaptation = result
             write_result(study, adaptation, target, datetime.now(UTC).date().isoformat())
             written = target
-        _report(store, result[1] if result else None, unfinished, written, until, again, as_json)
-    if unfinished:
+        _report(store, job, result[1] if result else None, written, until)
+    if job.unfinished:
         sys.exit(1)
     if result and result[1].unusable:
         sys.exit(2)
@@ -163,20 +144,12 @@ def _phases(begin: str, methods: Sequence[Method]) -> tuple[str, ...]:
     return tuple(name for stage in STAGES[STAGES.index(begin) :] for name in names[stage])
 
 
-def _report(
-    store: Store,
-    adaptation: Adaptation | None,
-    unfinished: tuple[UnfinishedUnit, ...],
-    target: Path | None,
-    until: str,
-    again: str,
-    as_json: bool,
-) -> None:
+def _report(store: Store, job: Job, adaptation: Adaptation | None, target: Path | None, until: str) -> None:
     run, shared = overview(store), sharing(store, "select")
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
     decided = adaptation is not None and until == "select" and not adaptation.unusable
-    if as_json:
+    if job.as_json:
         print_json(
             {
                 "winner": adaptation.winner if decided and adaptation else None,
@@ -193,20 +166,20 @@ def _report(
                 "directory": str(target) if target else None,
                 "shared": shared.to_json(),
                 "skipped": list(store.metadata.skipped),
-                "unfinished": [unit.to_json() for unit in unfinished],
+                "unfinished": job.unfinished_json(),
                 "digest": digest,
             }
         )
     elif adaptation:
-        _print(adaptation, target, until, again)
+        _print(adaptation, target, until, job.again)
         if shared.statement:
             say(shared.statement)
     report_skipped(store)
-    if as_json or not adaptation or run.failed_compactions.words not in adaptation.statement:  # which said so
+    if job.as_json or not adaptation or run.failed_compactions.words not in adaptation.statement:  # which said so
         report_failed_compactions(run.failed_compactions, run.compactions)
-    report_unfinished(unfinished, "unit", again)
+    job.report_unfinished("unit")
     if digest:
-        click.echo(f"digest: {digest}", err=as_json)
+        click.echo(f"digest: {digest}", err=job.as_json)
 
 
 def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:

@@ -7,17 +7,26 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from recompact.audit.auditing import Audit, audit_transcripts
-from recompact.audit.diagnosis import OBSERVATIONAL, RESULT, diagnose_observed, plan_diagnosis, write_observed
-from recompact.audit.drafting import Draft, draft, lines, write_draft
-from recompact.audit.runs import audit_run
+from recompact.audit.auditing import Audit, audit_run, audit_transcripts
+from recompact.audit.diagnosis import (
+    OBSERVATIONAL,
+    RESULT,
+    Draft,
+    diagnose_observed,
+    draft,
+    draft_lines,
+    plan_diagnosis,
+    write_draft,
+    write_observed,
+)
 from recompact.audit.scoring import Assessment, assess
-from recompact.audit.worth import recorded_worth, sentences
-from recompact.cli.console import agree_to_send, console, json_option, print_json, say
+from recompact.audit.worth import worth_of_score
+from recompact.cli.console import agree_to_send, console, print_json, say
+from recompact.cli.options import POSITIVE, Json, as_command
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.runs import SUFFIX
@@ -28,9 +37,8 @@ from recompact.harnesses.transcripts.registry import read_transcripts, usual_pla
 from recompact.models.failures import CeilingReached, ModelFailure
 from recompact.presentation.audit import words
 from recompact.presentation.audit.bills import bills
-from recompact.presentation.audit.page import render
+from recompact.presentation.audit.page import group_table, measure_table, ranking_table, render
 from recompact.presentation.audit.plain import plain
-from recompact.presentation.audit.tables import group_table, measure_table, ranking_table
 from recompact.values.masking import safe_line
 from recompact.values.outputs import check_directory, check_page, write_page
 from recompact.values.tables import Table, fit_table
@@ -41,40 +49,24 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command(name="audit")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH...]")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("audit.html"), show_default=True)
-@click.option("--no-page", is_flag=True, help="Write no page.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Compactions to show in full.")
-@click.option("--open", "look", is_flag=True, help="Show the page in the browser.")
-@click.option(
-    "--diagnose",
-    "config",
-    type=click.Path(path_type=Path),
-    metavar="CONFIG",
-    help="Send masked excerpts of the worst compactions to this config's optimizer, and revise its template.",
-)
-@click.option(
-    "--revised",
-    type=click.Path(path_type=Path),
-    default=Path("audit-template"),
-    show_default=True,
-    help="Where to write the template of --diagnose or --draft.",
-)
-@click.option("--draft", "drafting", is_flag=True, help="Write the drafted clauses as a template: no model is asked.")
-@click.option("--yes", is_flag=True, help="Let --diagnose send without asking.")
-@json_option
+@as_command("audit")
 def command(
-    paths: tuple[Path, ...],
-    out: Path,
-    no_page: bool,
-    top: int,
-    look: bool,
-    config: Path | None,
-    revised: Path,
-    drafting: bool,
-    yes: bool,
-    as_json: bool,
+    paths: Annotated[tuple[Path, ...], {"metavar": "[PATH...]"}],
+    *,
+    out: Path = Path("audit.html"),
+    no_page: Annotated[bool, "Write no page."],
+    top: Annotated[int, POSITIVE, "Compactions to show in full."] = 10,
+    look: Annotated[bool, "--open", "Show the page in the browser."],
+    config: Annotated[
+        Path | None,
+        "--diagnose",
+        "Send masked excerpts of the worst compactions to this config's optimizer, and revise its template.",
+        {"metavar": "CONFIG"},
+    ],
+    revised: Annotated[Path, "Where to write the template of --diagnose or --draft."] = Path("audit-template"),
+    drafting: Annotated[bool, "--draft", "Write the drafted clauses as a template, without a model."],
+    yes: Annotated[bool, "Let --diagnose send without asking."],
+    as_json: Json,
 ) -> None:
     """Read transcripts and show what followed their compactions.
 
@@ -201,10 +193,10 @@ def _show(assessment: Assessment, drafted: Draft, top: int, page: Path | None) -
         out.print(text, markup=False)
     if assessment.scored:
         out.print()
-        for text in sentences(recorded_worth()):
+        for text in worth_of_score():
             out.print(text, markup=False, style="dim")
     out.print()
-    for text in filter(None, (words.drafted_clauses(drafted), *(f"- {line}" for line in lines(drafted)))):
+    for text in filter(None, (words.drafted_clauses(drafted), *(f"- {line}" for line in draft_lines(drafted)))):
         out.print(text, markup=False)
     out.print("\nNext:", markup=False)
     for number, (text, suggestion) in enumerate(words.next_steps(assessment, drafted, HARNESSES.names()), 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
@@ -13,8 +13,9 @@ from recompact.attribution.bisection.bisect import Allowance, Bisection, allowed
 from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.records import boundary_named, outcomes_in
-from recompact.cli.console import directory_option, json_option, print_json, run_option, say
-from recompact.cli.running import ending_early, finish, report_unfinished, this_command, with_study
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Directory, Json, OfGivenConfig, as_command
+from recompact.cli.running import Job
 from recompact.cli.verify import locate_run
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.runs import open_run
@@ -26,32 +27,22 @@ from recompact.values.texts import command_line, quantity
 LINES = 12  # of a piece that are shown
 
 
-@click.command(name="bisect")
-@click.argument("run", metavar="RUN|CONFIG")
-@click.argument("id", required=False)
-@run_option("the config's file name, where a CONFIG is given", "name")
-@directory_option
-@click.option("--draws", type=click.IntRange(min=4), help="The most continuations that one search may use.")
-@click.option(
-    "--share",
-    type=click.FloatRange(min=0, min_open=True),
-    default=0.5,
-    show_default=True,
-    help="The share of verify's continuations that all searches may use together; one search is always made.",
-)
-@click.option("--dry-run", is_flag=True, help="Only say how many continuations it may take.")
-@click.option("--full", is_flag=True, help="Show long pieces in full.")
-@json_option
+@as_command("bisect")
 def command(
-    run: str,
+    run: Annotated[str, {"metavar": "RUN|CONFIG"}],
     id: str | None,
-    name: str | None,
-    directory: Path,
-    draws: int | None,
-    share: float,
-    dry_run: bool,
-    full: bool,
-    as_json: bool,
+    *,
+    name: OfGivenConfig,
+    directory: Directory,
+    draws: Annotated[int | None, click.IntRange(min=4), "Most continuations of one search."],
+    share: Annotated[
+        float,
+        click.FloatRange(min=0, min_open=True),
+        "The share of verify's continuations that all searches may use together; the first search always runs.",
+    ] = 0.5,
+    dry_run: Annotated[bool, "Only say how many continuations it may take."],
+    full: Annotated[bool, "Show long pieces in full."],
+    as_json: Json,
 ) -> None:
     """Find what a harmful compaction should have kept, as `git bisect` finds a commit.
 
@@ -69,16 +60,13 @@ def command(
     if dry_run:
         _print_forecast(allowed, as_json)
         return
-    again = this_command()
-    with open_run(path) as store, ending_early(path, again):
-        work = with_study(
-            config, store, "bisect", lambda study: bisect(study, wanted, share=share, most=most), quiet=as_json
-        )
-        bisection, unfinished = finish(work)
+    job = Job(path, as_json)
+    with open_run(path) as store:
+        bisection = job.play(config, store, "bisect", lambda study: bisect(study, wanted, share=share, most=most))
     if bisection is not None:
         _report(bisection, path, full, as_json)
-    report_unfinished(unfinished, "continuation", again, retry=False)
-    if unfinished:
+    job.report_unfinished("continuation", retry=False)
+    if job.unfinished:
         sys.exit(1)
     if wanted and bisection and all(cause.ending == "environment failed" for cause in bisection.causes.values()):
         sys.exit(2)

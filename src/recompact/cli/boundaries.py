@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from recompact.attribution.judgement import Verification, read_verdicts
-from recompact.attribution.legend import headline, legend_text
-from recompact.attribution.phases import effects_by_phase, phase_table
-from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
-from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
+from recompact.attribution.means import effects_by_phase, phase_table
+from recompact.attribution.records import refuse_without_effects, way_to_verify
+from recompact.attribution.statement import headline, legend_text
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import POSITIVE, Directory, Json, as_command
 from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, is_simulated, trajectories
 from recompact.engine.store.store import Store
@@ -20,24 +22,26 @@ from recompact.presentation.report.content.overview import brief_boundary_table,
 from recompact.values.texts import command_line, quantity
 
 
-@click.command(name="boundaries")
-@click.argument("run")
-@directory_option
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many to list at most.")
-@click.option("--all", "everything", is_flag=True, help="List all of them, including those without draws.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print all of them as CSV.")
-@click.option("--by", type=click.Choice(["phase"]), help="Mean effects by what the agent had just done.")
-@json_option
-def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool, by: str | None, as_json: bool) -> None:
+@as_command("boundaries")
+def command(
+    run: str,
+    *,
+    directory: Directory,
+    top: Annotated[int, POSITIVE, "How many to list at most."] = 20,
+    everything: Annotated[bool, "--all", "List all of them, including those without draws."],
+    as_csv: Annotated[bool, "--csv", "Print all of them as CSV."],
+    by: Annotated[str | None, click.Choice(["phase"]), "Mean effects by what the agent had just done."],
+    as_json: Json,
+) -> None:
     """List the boundaries of a run with their effects, most harmful first.
 
     H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; ◆ marks those that the
-    verification retained as harmful. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
+    verification retained as harmful. Effects of confirmed ones (verify --confirm) use the fresh pairs alone.
     """
     with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
         refuse_without_effects(store)
         every, path, simulated = read_verdicts(store), store.path, is_simulated(store)
-        played = len(trajectories(store))
+        played = bool(every.verdicts or trajectories(store))
         verify = way_to_verify(store)
         phases = effects_by_phase(store, every) if by else ()
     if by and as_json:
@@ -53,7 +57,7 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
 
 
 def _print(
-    every: Verification, path: Path, listed: Sequence[Verdict], played: int, simulated: bool, verify: str
+    every: Verification, path: Path, listed: Sequence[Verdict], played: bool, simulated: bool, verify: str
 ) -> None:
     total, known = len(every.verdicts), len(every.examined)
     if not total:

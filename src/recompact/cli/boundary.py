@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
+from typing import Annotated
 
 from recompact.attribution.bisection.cause import read_causes
 from recompact.attribution.boundary_view import boundary_view
-from recompact.attribution.records import boundary_named
-from recompact.attribution.verifiable import refuse_without_effects
+from recompact.attribution.records import boundary_named, refuse_without_effects
 from recompact.cli.bisect import cause_json, print_cause
-from recompact.cli.console import console, directory_option, json_option, print_json
+from recompact.cli.console import console, print_json
+from recompact.cli.options import Directory, Json, as_command
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -21,14 +19,16 @@ from recompact.presentation.report.terminal import print_case
 from recompact.values.texts import command_line
 
 
-@click.command(name="boundary")
-@click.argument("run")
-@click.argument("id")
-@directory_option
-@click.option("--full", is_flag=True, help="Show long texts in full.")
-@click.option("--cause", "only_cause", is_flag=True, help="Show only what would have saved it, as `bisect` found it.")
-@json_option
-def command(run: str, id: str, directory: Path, full: bool, only_cause: bool, as_json: bool) -> None:
+@as_command("boundary")
+def command(
+    run: str,
+    id: str,
+    *,
+    directory: Directory,
+    full: Annotated[bool, "Show long texts in full."],
+    only_cause: Annotated[bool, "--cause", "Show only the cause that `bisect` found."],
+    as_json: Json,
+) -> None:
     """Show one boundary of a run: the contexts before and after, what was dropped, and what the agent did next.
 
     ID is task#t, as `recompact boundaries` lists it, such as pocket-train-007#2.
@@ -44,7 +44,7 @@ def command(run: str, id: str, directory: Path, full: bool, only_cause: bool, as
     if only_cause:
         if cause is None:
             again = command_line("bisect", store.path, str(named))
-            raise InputError(f"the cause of {named} has not been searched for yet: {again}")
+            raise InputError(f"the cause of {named} is not known yet; search for it: {again}")
         print_json(cause_json(cause)) if as_json else print_cause(cause, full)
         return
     if as_json:

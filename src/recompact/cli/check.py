@@ -14,21 +14,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-import click
-
-from recompact.adaptation.registry import method_in
+from recompact.adaptation.method import method_in
 from recompact.agents.suite import AgentSuite, fidelity
-from recompact.attribution.determinism import decoding_note
+from recompact.attribution.records import decoding_note
 from recompact.attribution.registry import allocation_in
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Json, as_command
 from recompact.engine.assembly import compressor_in, open_clients, open_study, open_suite
 from recompact.engine.collection import collect, unit_of
 from recompact.engine.config import Config, ConfigError, ModelConfig
 from recompact.engine.config_parser import load_config, unknown_models
 from recompact.engine.execution.scheduler import Unfinished
-from recompact.engine.store.failed_compactions import failed_among
-from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.records import failed_among, read_trajectory
 from recompact.engine.store.runs import BROKEN, run_path
 from recompact.engine.study import Study, list_tasks
 from recompact.environments.conformance import conformance
@@ -39,7 +38,7 @@ from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure
 from recompact.models.journal import UnitCalls
-from recompact.models.registry import MODELS
+from recompact.models.protocol import MODELS
 from recompact.models.secrets import names_variable
 from recompact.values.chat import Decoding, Request, user
 from recompact.values.template import headings, lint, resolve
@@ -53,12 +52,14 @@ _RAISED = re.compile(
 """What an agent reads of an exception in a tool that is a function."""
 
 
-@click.command(name="check")
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option("--connect", is_flag=True, help="Also ask each model for one word, and a cluster what it has.")
-@click.option("--play", is_flag=True, help="Also play one task and check that its environment can be restored.")
-@json_option
-def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
+@as_command("check")
+def command(
+    config: Path,
+    *,
+    connect: Annotated[bool, "Also ask each model for one word, and a cluster for its resources."],
+    play: Annotated[bool, "Also play one task and check that its environment can be restored."],
+    as_json: Json,
+) -> None:
     """Check a config, and report every mistake with its line and a fix.
 
     Checks keys and values, the suite and its tasks, the template, the compressor, the method and the models.
@@ -205,12 +206,13 @@ def _isolation(config: Config) -> str:
     if config.agent.external:
         sandboxed = config.agent.sandbox != "off"
         policy = "are sandboxed by bubblewrap, without network" if sandboxed else "run with your rights"
-        return f"isolation: agents {policy}; {describe_limit(sandboxed)}"
+        workspace = "what they write to their workspace"
+        return f"isolation: agents {policy}; {describe_limit(sandboxed, config.agent.limits, workspace)}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
     elsewhere = "on this machine " if isinstance(config.suite.host, str) else ""
     more = "; --connect says what holds on each node" if elsewhere else ""
-    return f"isolation: {elsewhere}{describe(config.suite.sandbox, config.suite.network)}{more}"
+    return f"isolation: {elsewhere}{describe(config.suite.sandbox, config.suite.network, config.suite.limits)}{more}"
 
 
 async def _play(config: Config, notes: list[str]) -> list[str]:

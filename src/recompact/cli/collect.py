@@ -6,48 +6,32 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.progress import watch
-from recompact.cli.running import (
-    dry_run_option,
-    ending_early,
-    finish,
-    print_forecast,
-    report_failed_compactions,
-    report_skipped,
-    report_unfinished,
-    skip_option,
-)
-from recompact.engine.assembly import open_study
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import Accept, DryRun, Json, OfConfig, Skip, as_command
+from recompact.cli.running import Job, print_forecast, report_failed_compactions, report_skipped
 from recompact.engine.collection import PHASE, collect
-from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.runs import TrajectoryRow, broken_trajectories, open_run, overview, retry_broken, run_path
 from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.presentation.report.content.overview import overview_table
 from recompact.values.texts import command_line, quantity
 
 
-@click.command(name="collect")
-@click.argument("config", type=click.Path(path_type=Path))
-@run_option("the config's file name")
-@click.option("--retry", is_flag=True, help="Replay trajectories whose environment broke, and units set aside.")
-@accept_option
-@skip_option
-@dry_run_option
-@json_option
+@as_command("collect")
 def command(
     config: Path,
-    run: str | None,
-    retry: bool,
-    accept_changes: bool,
-    skip: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
+    *,
+    run: OfConfig,
+    retry: Annotated[bool, "Replay trajectories whose environment broke, and units set aside."],
+    accept_changes: Accept,
+    skip: Skip,
+    dry_run: DryRun,
+    as_json: Json,
 ) -> None:
     """Run the tasks of a suite once under a compressor and record every compaction.
 
@@ -62,49 +46,41 @@ def command(
         expected = asyncio.run(forecast_collection(loaded, path))
         print_forecast(expected, loaded, path, "json" if as_json else "terminal")
         return
-    again = command_line("collect", config, options=["--run", run] if run else [])
+    job = Job(path, as_json, command_line("collect", config, options=["--run", run] if run else []))
     with open_run(path) as store:
-        with ending_early(path, again):
-            work = _collect(loaded, store, skip, retry=retry, accept_changes=accept_changes, quiet=as_json)
-            _, unfinished = finish(work)
+
+        async def work(study: Study) -> None:
+            if retry:
+                retry_broken(store, PHASE)
+                store.retry_set_aside()
+            await collect(study)
+
+        job.play(loaded, store, "collect", work, skip=skip, accept_changes=accept_changes)
         store.check_file()
         broken = broken_trajectories(store, PHASE)
-        _report(store, unfinished, broken, again, as_json)
-    if unfinished:
+        _report(store, job, broken)
+    if job.unfinished:
         sys.exit(1)
     if broken:
         sys.exit(2)
 
 
-async def _collect(
-    config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
-) -> None:
-    async with open_study(config, store, skip=skip, accept_changes=accept_changes) as study:
-        if retry:
-            retry_broken(store, PHASE)
-            store.retry_set_aside()
-        with watch(study, "collect", quiet=quiet) as shown:
-            await collect(shown)
-
-
-def _report(
-    store: Store, unfinished: tuple[UnfinishedUnit, ...], broken: list[TrajectoryRow], again: str, as_json: bool
-) -> None:
-    summary = overview(store)
+def _report(store: Store, job: Job, broken: list[TrajectoryRow]) -> None:
+    summary, unfinished = overview(store), job.unfinished
     digest = None if unfinished else store.digest("collect/")
-    if as_json:
-        print_json({**summary.to_json(), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest})
+    if job.as_json:
+        print_json({**summary.to_json(), "unfinished": job.unfinished_json(), "digest": digest})
     else:
         print_tables([overview_table([summary])])
     report_skipped(store)
     report_failed_compactions(summary.failed_compactions, summary.compactions)
     _report_step_limit(store, summary.endings)
-    _report_broken(store, summary.endings, broken, again)
-    if not unfinished and not as_json and len(broken) < summary.trajectories:
+    _report_broken(store, summary.endings, broken, job.again)
+    if not unfinished and not job.as_json and len(broken) < summary.trajectories:
         say(f"Show it: {command_line('show', store.path)} [TASK]")
-    report_unfinished(unfinished, "episode", again)
+    job.report_unfinished("episode")
     if not unfinished:
-        click.echo(f"digest: {digest}", err=as_json)
+        click.echo(f"digest: {digest}", err=job.as_json)
 
 
 def _report_step_limit(store: Store, endings: Mapping[str, int]) -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import (
-    FORMATS,
-    by_option,
-    directory_option,
-    json_option,
-    print_claims,
-    print_json,
-    print_tables,
-    say,
-)
+from recompact.cli.console import print_claims, print_json, print_tables, say
 from recompact.cli.evaluate import Layout, check_against, one_evaluation_by, print_by_model, print_evaluation
+from recompact.cli.options import POSITIVE, By, Directory, Form, Json, as_command
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, common, find_arm
+from recompact.evaluation.arm_runs import (
+    ArmRuns,
+    common,
+    compaction_lines,
+    failed_in_arm,
+    find_arm,
+    left_out,
+    seen_tasks,
+)
 from recompact.evaluation.breakdown import MODEL, breakdown_table, by_group, check_by
-from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
 from recompact.evaluation.released import load_arms, load_evaluation
@@ -30,24 +30,17 @@ from recompact.presentation.report.content.answer import arm_contrast
 from recompact.values.tables import Format
 
 
-@click.command(name="compare")
-@click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM | RUN RUN...")
-@directory_option
-@click.option("--runs", type=click.IntRange(min=1), help="Only the first N runs (default: all that both have).")
-@click.option("--against", help="With RUN alone: the arm that the others are measured against (default: prompting).")
-@by_option
-@click.option("--details", is_flag=True, help="With RUN alone: every Pass^k and Pass@k, tokens by role, endings.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
-@json_option
+@as_command("compare")
 def command(
-    what: tuple[str, ...],
-    directory: Path,
-    runs: int | None,
-    against: str | None,
-    by: tuple[str, ...],
-    details: bool,
-    form: Format,
-    as_json: bool,
+    what: Annotated[tuple[str, ...], {"metavar": "RUN [A B] | RUN_A:ARM RUN_B:ARM | RUN RUN...", "required": True}],
+    *,
+    directory: Directory,
+    runs: Annotated[int | None, POSITIVE, "Only the first N runs (default: all that both have)."],
+    against: Annotated[str | None, "With RUN alone: the arm to measure the others against (default: prompting)."],
+    by: By,
+    details: Annotated[bool, "With RUN alone: every Pass^k and Pass@k, tokens by role, endings."],
+    form: Form,
+    as_json: Json,
 ) -> None:
     """Is arm A better than arm B? Prints A minus B on the tasks that both have finished, with intervals.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import print_json
+from recompact.cli.options import Json, as_command
 from recompact.engine.config_parser import config_schema
 
 
@@ -13,11 +14,10 @@ def command() -> None:
     pass
 
 
-@command.command()
-@json_option
-def schema(as_json: bool) -> None:
+@as_command(group=command)
+def schema(*, as_json: Json) -> None:
     """Print the JSON schema of a config: every key with its type, its default and what it means.
 
-    An editor that knows it completes keys and marks mistakes. It is a JSON document with --json and without.
+    Editors use it to complete keys and mark mistakes. It is JSON with and without --json.
     """
     print_json(config_schema())

@@ -7,64 +7,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from recompact.errors import InputError
-from recompact.values.tables import FORMATS as FORMATS, Format, Table, fit_table, render_all
+from recompact.values.tables import Format, Table, fit_table, render_all
 from recompact.values.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-accept_option = click.option(
-    "--accept-changes",
-    is_flag=True,
-    help="Continue although the suite has changed; the run records that.",
-)
-
-
-def _run_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """A name, not a path: the config says where runs are."""
-    if name is not None and (not name or "/" in name or name.endswith(".db")):
-        text = f"{name!r} is not a run name: use letters, digits, and . _ - + @, no path"
-        raise click.BadParameter(text, context, parameter)
-    return name
-
-
-by_option = click.option(
-    "--by",
-    "by",
-    multiple=True,
-    help="Break results down by budget, model (of several evaluations) or a group such as difficulty. Repeatable.",
-)
-
-
-directory_option = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="The directory of the runs.",
-)
-
-
-def run_option(default: str, name: str = "run") -> Callable[[Command], Command]:
-    """--run NAME, for every command that has it."""
-    return click.option("--run", name, callback=_run_name, help=f"Name of the run (default: {default}).")
-
-
 _reserved: list[TextIO] = []  # standard output, while it is kept for one JSON document
 
 
 @contextmanager
-def _reserve_output() -> Iterator[None]:
+def reserve_output() -> Iterator[None]:
     """Keep standard output for the document: what an environment in this process prints goes to standard error."""
     _reserved.append(sys.stdout)
     try:
@@ -72,12 +32,6 @@ def _reserve_output() -> Iterator[None]:
             yield
     finally:
         _reserved.pop()
-
-
-def _take_json(context: click.Context, parameter: click.Parameter, as_json: bool) -> bool:
-    if as_json:
-        context.with_resource(_reserve_output())
-    return as_json
 
 
 def agree_to_send(what: str, *, yes: bool) -> bool:
@@ -88,11 +42,6 @@ def agree_to_send(what: str, *, yes: bool) -> bool:
     if not sys.stdin.isatty():
         raise InputError("nothing was sent: there is no terminal to confirm on; --yes sends it without asking")
     return click.confirm("Send it?", err=True)
-
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, callback=_take_json, help="Print one JSON document instead of text."
-)
 
 
 def console(*, stderr: bool = False) -> Console:

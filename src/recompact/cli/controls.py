@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-
-import click
+from typing import Annotated
 
 from recompact.attribution.controls import COUPLED, Controls, controls_of
-from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
-from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.attribution.records import refuse_without_effects, way_to_verify
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Directory, Json, as_command
 from recompact.engine.store.runs import find_run
 from recompact.engine.store.store import Store
 from recompact.values.stats import Estimate
@@ -19,12 +19,14 @@ _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
 """The options of `verify` that make what a control needs."""
 
 
-@click.command(name="controls")
-@click.argument("run")
-@directory_option
-@click.option("--without", help="A run of the same tasks without compaction, for the identity check.")
-@json_option
-def command(run: str, directory: Path, without: str | None, as_json: bool) -> None:
+@as_command("controls")
+def command(
+    run: str,
+    *,
+    directory: Directory,
+    without: Annotated[str | None, "A run of the same tasks without compaction, for the identity check."],
+    as_json: Json,
+) -> None:
     """Check the verification of a run against chance and against theory.
 
     A/A: how many boundaries are retained although both arms are the same. Identity: does the reward that compaction
@@ -50,7 +52,7 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
     for sentence in controls.statement.sentences():
         say(sentence)
     if controls.statement.control is None:
-        say(f"A/A: not run, or not finished: {more['control']}")
+        say(f"A/A: not run, or unfinished; run: {more['control']}")
     if (check := controls.identity) is not None:
         say(
             f"Identity, {quantity(check.tasks, 'task')}{_draws(controls)}: J(C) - J(none) ="
@@ -74,10 +76,7 @@ def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
             f"{_draws(controls)}: {_interval(controls.coupling)}"
         )
     else:
-        say(
-            f"Correlation of H and B: cannot be given with fewer than {COUPLED} trajectories, or with one draw in each"
-            " arm of a boundary."
-        )
+        say(f"Correlation of H and B: needs {COUPLED} trajectories, and two draws in each arm of a boundary.")
     for row in controls.allocations:
         support = (
             "" if row.support is None else f"; {_interval(row.support)} of the clauses keep a boundary they answer"

@@ -17,17 +17,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.result import write_result
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.legend import headline
-from recompact.attribution.statement import Statement, statement_of
+from recompact.attribution.statement import Statement, headline, statement_of
 from recompact.cli.benchmark_configs import config_text
-from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
+from recompact.cli.console import print_claims, print_json, print_tables, say
+from recompact.cli.options import Json, as_command
 from recompact.cli.progress import watch
 from recompact.cli.report import write_report
 from recompact.cli.running import ending_early, this_command
@@ -52,18 +52,18 @@ TITLE = "What compaction does to a simulated agent"
 SIMULATED = "A simulation: simulated models in an embedded world. It shows the method, not how any real model behaves."
 
 
-@click.command(name="demo")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("recompact-demo"), show_default=True)
-@click.option("--train", type=click.IntRange(6, 90), default=90, show_default=True, help="Tasks to adapt on.")
-@click.option(
-    "--test", type=click.IntRange(2, 168), default=168, show_default=True, help="Unseen tasks to evaluate on."
-)
-@click.option("--runs", type=click.IntRange(1, 9), default=3, show_default=True, help="Runs of each arm and task.")
-@json_option
-def command(directory: Path, train: int, test: int, runs: int, as_json: bool) -> None:
+@as_command("demo")
+def command(
+    *,
+    directory: Annotated[Path, "--dir"] = Path("recompact-demo"),
+    train: Annotated[int, click.IntRange(6, 90), "Tasks to adapt on."] = 90,
+    test: Annotated[int, click.IntRange(2, 168), "Unseen tasks to evaluate on."] = 168,
+    runs: Annotated[int, click.IntRange(1, 9), "Runs of each arm and task."] = 3,
+    as_json: Json,
+) -> None:
     """Run the whole of Recompact on the embedded world: simulated models, no key, no network.
 
-    Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
+    Collects trajectories under a budget of 2,048 tokens, finds the harmful compactions, adapts the prompt from them,
     evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows the existing results.
     """
     file = directory / "demo.toml"  # where later commands (verify, replay, show) find what the runs were made with
@@ -159,9 +159,9 @@ def _harm(verified: Statement) -> str:
     """What the compactions did, in plain words; the report says it exactly."""
     hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
     words = (
-        f"On the training tasks: {headline(verified.kinds, verified.settled)} A compaction is harmful where the agent,"
-        f" going on from the summary, succeeds at least {100 * hazard:g} points less often, or needs at least"
-        f" {burden:g} steps more, than going on from what was summarized."
+        f"On the training tasks: {headline(verified.kinds, verified.settled)} A compaction is harmful if the agent,"
+        f" continuing from the summary, succeeds at least {100 * hazard:g} points less often, or needs at least"
+        f" {burden:g} steps more, than continuing from the history that it replaced."
     )
     if not verified.retained:
         return words
@@ -197,12 +197,12 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], h
 def _print_clauses(candidate: Candidate) -> None:
     """The clauses that rest on compactions, each with what it rests on, and how many rest on nothing observed."""
     if observed := [clause for clause in candidate.clauses if clause.answers]:
-        click.echo("It asks the compressor for this, because of what was observed:")
+        click.echo("Its new clauses, each with the evidence for it:")
     for clause in observed:
         flag = "  (tells the agent how to act)" if clause.tells_agent else ""
         say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
     if general := sum(not clause.answers for clause in candidate.clauses):
-        say(f"Besides, {quantity(general, 'change')} that nothing observed here asks for: CHANGES.md has them.")
+        say(f"Besides, {quantity(general, 'change')} in CHANGES.md answer nothing observed here.")
 
 
 def _print_json(

@@ -9,39 +9,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import click
 
-from recompact.adaptation.registry import method_in
+from recompact.adaptation.method import method_in
 from recompact.attribution.cached_input import cache_sentence, cached_input
-from recompact.cli.console import (
-    FORMATS,
-    accept_option,
-    by_option,
-    json_option,
-    print_claims,
-    print_json,
-    print_tables,
-    run_option,
-    say,
-)
+from recompact.cli.console import print_claims, print_json, print_tables, say
+from recompact.cli.options import POSITIVE, RUN, Accept, By, DryRun, Form, Json, Skip, as_command
 from recompact.cli.progress import watch
-from recompact.cli.running import (
-    dry_run_option,
-    ending_early,
-    finish,
-    print_forecast,
-    report_skipped,
-    report_unfinished,
-    skip_option,
-    this_command,
-)
+from recompact.cli.running import Job, print_forecast, report_skipped
 from recompact.compressors.protocol import Scope
 from recompact.engine.assembly import skip_tasks
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.shared_starts import sharing
 from recompact.engine.store.runs import open_run, retry_broken, run_path
 from recompact.engine.store.store import Store
@@ -87,73 +69,47 @@ class Layout:
     details: bool = False
 
 
-@click.command(name="evaluate")
-@click.argument("configs", nargs=-1, required=True, metavar="CONFIG...", type=click.Path(path_type=Path))
-@click.option(
-    "--arm",
-    "arms",
-    multiple=True,
-    help="none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeatable.",
-)
-@click.option(
-    "--strategies",
-    "strategy_list",
-    help="Arms as a comma-separated list, or all; prints what each costs and gains against none and each other.",
-)
-@click.option(
-    "--verify",
-    "verified",
-    is_flag=True,
-    help="With --strategies: H and B of each one's compactions too, by [verify], in a run of its own for each.",
-)
-@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
-@click.option(
-    "--scope", "scopes", help="history, prefix, observation, or several, as in history,prefix (default: the config's)."
-)
-@click.option(
-    "--budget",
-    "budgets",
-    multiple=True,
-    help="Run each compressing arm at this budget, as NAME@BUDGET. Repeatable.",
-)
-@click.option("--split", default="test", show_default=True, help="Split of the suite.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first N tasks (default: the config's).")
-@click.option(
-    "--adaptations",
-    type=click.IntRange(min=2),
-    help="First adapt N times by the config's method, each with its own seed, and evaluate every result.",
-)
-@run_option("the config's file name and -evaluate")
-@click.option("--against", help="The arm that the others are measured against (default: prompting).")
-@by_option
-@click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
-@click.option("--retry", is_flag=True, help="Replay trajectories whose environment broke.")
-@accept_option
-@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
-@skip_option
-@dry_run_option
-@json_option
+@as_command("evaluate")
 def command(
-    configs: tuple[Path, ...],
-    arms: tuple[str, ...],
-    strategy_list: str | None,
-    verified: bool,
-    runs: int,
-    scopes: str | None,
-    budgets: tuple[str, ...],
-    split: str,
-    limit: int | None,
-    adaptations: int | None,
-    run: str | None,
-    against: str | None,
-    by: tuple[str, ...],
-    details: bool,
-    retry: bool,
-    accept_changes: bool,
-    form: Format,
-    skip: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
+    configs: Annotated[tuple[Path, ...], {"metavar": "CONFIG...", "required": True}],
+    *,
+    arms: Annotated[
+        tuple[str, ...], "--arm", "none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeatable."
+    ],
+    strategy_list: Annotated[
+        str | None,
+        "--strategies",
+        "Arms as a comma-separated list, or all; prints what each costs and gains against none and each other.",
+    ],
+    verified: Annotated[
+        bool,
+        "--verify",
+        "With --strategies: H and B of each one's compactions too, by [verify], in a run of its own for each.",
+    ],
+    runs: Annotated[int, POSITIVE, "Runs of each task and arm."] = 3,
+    scopes: Annotated[
+        str | None, "--scope", "history, prefix, observation, or several, as in history,prefix (default: the config's)."
+    ],
+    budgets: Annotated[
+        tuple[str, ...], "--budget", "Run each compressing arm at this budget, as NAME@BUDGET. Repeatable."
+    ],
+    split: Annotated[str, "Split of the suite."] = "test",
+    limit: Annotated[int | None, POSITIVE, "Only the first N tasks (default: the config's)."],
+    adaptations: Annotated[
+        int | None,
+        click.IntRange(min=2),
+        "First adapt N times by the config's method, each with its own seed, and evaluate every result.",
+    ],
+    run: Annotated[str | None, RUN, "Name of the run (default: the config's file name and -evaluate)."],
+    against: Annotated[str | None, "The arm to measure the others against (default: prompting)."],
+    by: By,
+    details: Annotated[bool, "Every Pass^k and Pass@k, tokens by role, endings."],
+    retry: Annotated[bool, "Replay trajectories whose environment broke."],
+    accept_changes: Accept,
+    form: Form,
+    skip: Skip,
+    dry_run: DryRun,
+    as_json: Json,
 ) -> None:
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
 
@@ -167,14 +123,14 @@ def command(
         raise click.UsageError("--verify needs --strategies, whose table has H and B")
     by = one_evaluation_by(by, several=len(configs) > 1)
     arms += tuple(name for name in strategies(strategy_list) if name not in arms) if strategy_list is not None else ()
-    again, paths, incomplete = this_command(), [], False
+    paths, incomplete = [], False
     layout = Layout("json" if as_json else form, against, by, details)
     progress = partial(watch, quiet=layout.form != "terminal")
     named = arms
     for config in configs:
         loaded = with_split(load_config(config), split, limit)
         if adaptations:
-            arms = (*named, *_adapted_arms(config, adaptations, again, layout.form, dry_run=dry_run))
+            arms = (*named, *_adapted_arms(config, adaptations, layout.form, dry_run=dry_run))
             arms = arms if PROMPTING in arms or against else (PROMPTING, *arms)
         own = resolve(loaded.compressor.template, config.parent)
         chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
@@ -188,26 +144,25 @@ def command(
             print_forecast(expected, loaded, path, layout.form)
             continue
         with open_run(path) as store:
-            with ending_early(path, again):
-                work = _evaluate(loaded, store, chosen, runs, by, skip, progress, retry, accept_changes)
-                plan, unfinished = asyncio.run(work)
-            plans = plan_verifications(loaded, plan.arms, path) if verified and not unfinished else []
+            job = Job(path)
+            plan = job.finish(_evaluate(job, loaded, store, chosen, runs, by, skip, progress, retry, accept_changes))
+            assert plan is not None
+            plans = plan_verifications(loaded, plan.arms, path) if verified and not job.unfinished else []
             for each in plans:
                 skipped = store.metadata.skipped
                 verification = verify_arm(each, progress, skip=skipped, accept_changes=accept_changes)
-                with ending_early(each.run, again):
-                    unfinished += finish(verification)[1]
+                job.finish(verification, each.run)
             verdicts = read_arm_verdicts(plans) if strategy_list is not None else None
-            _report(store, plan, unfinished, runs, again, layout, verdicts, alone=len(configs) == 1)
+            _report(store, job, plan, runs, layout, verdicts, alone=len(configs) == 1)
         paths.append(str(path))
-        incomplete = incomplete or bool(unfinished)
+        incomplete = incomplete or bool(job.unfinished)
     if incomplete:
         sys.exit(1)
     if len(configs) > 1 and not dry_run:
         print_by_model(paths, Path(), layout, runs)
 
 
-def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_run: bool) -> list[str]:
+def _adapted_arms(config: Path, number: int, form: Format, *, dry_run: bool) -> list[str]:
     """Make the adaptations, or print what they cost; as arms, where their templates are there."""
     loaded = load_config(config)
     plans = plan_adaptations(loaded, config.stem, config.parent / loaded.run.directory, number)
@@ -218,10 +173,10 @@ def _adapted_arms(config: Path, number: int, again: str, form: Format, *, dry_ru
             expected = asyncio.run(forecast_adaptation(plan.config, method_in(plan.config), plan.run))
             print_forecast(expected, plan.config, plan.run, form)
             continue
-        with ending_early(plan.run, again):
-            _, unfinished = finish(play_adaptation(plan, partial(watch, quiet=form != "terminal")))
-        if unfinished:
-            report_unfinished(unfinished, "unit", again, retry=False)
+        job = Job(plan.run)
+        job.finish(play_adaptation(plan, partial(watch, quiet=form != "terminal")))
+        if job.unfinished:
+            job.report_unfinished("unit", retry=False)
             sys.exit(1)
     # A template that is not there yet costs as much as the config's own.
     return [f"{plan.name}={plan.template if plan.template.is_dir() else loaded.compressor.template}" for plan in plans]
@@ -247,6 +202,7 @@ def _budgets(texts: tuple[str, ...]) -> list[int]:
 
 
 async def _evaluate(
+    job: Job,
     config: Config,
     store: Store,
     arms: tuple[Arm, ...],
@@ -256,7 +212,7 @@ async def _evaluate(
     progress: Watch,
     retry: bool,
     accept_changes: bool,
-) -> tuple[EvaluationPlan, tuple[UnfinishedUnit, ...]]:
+) -> EvaluationPlan:
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
             await skip_tasks(study, skip)
@@ -269,22 +225,21 @@ async def _evaluate(
             try:
                 await evaluate(shown, arms, runs)
             except Unfinished as unfinished:
-                return plan, unfinished.units
-        return plan, ()
+                job.unfinished = unfinished.units
+        return plan
 
 
 def _report(
     store: Store,
+    job: Job,
     plan: EvaluationPlan,
-    unfinished: tuple[UnfinishedUnit, ...],
     runs: int,
-    again: str,
     layout: Layout,
     verdicts: Mapping[str, ArmVerdicts] | None,
     alone: bool,
 ) -> None:
     """Print the result. With `verdicts` of arms, strategies are set side by side."""
-    form = layout.form
+    form, unfinished = layout.form, job.unfinished
     recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.metadata.suite or "?"
     tasks = tuple(task.id for task in plan.tasks)
@@ -297,7 +252,7 @@ def _report(
         "cached_input": cache.to_json(),
         "shared": shared.to_json(),
         "skipped": skipped,
-        "unfinished": [unit.to_json() for unit in unfinished],
+        "unfinished": job.unfinished_json(),
         "digest": digest,
     }
     costs = costs_of(store, shown) if layout.details or form == "json" else ()
@@ -316,7 +271,7 @@ def _report(
     if form == "terminal" and shared.statement:
         say(shared.statement)
     report_skipped(store)
-    report_unfinished(unfinished, "unit" if verdicts else "trajectory", again)
+    job.report_unfinished("unit" if verdicts else "trajectory")
     if form == "terminal" and verdicts:
         say(f"List an arm's compactions: {command_line('boundaries', next(iter(verdicts.values())).run)}")
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
@@ -366,7 +321,7 @@ def print_evaluation(
         print_json({**to_json(shown), "comparisons": compared, "by": by_parts, **repeated, **more})
         return
     if not shown.shared.tasks:
-        click.echo(f"No task has been finished by every arm yet{shown.shared.broken_words}.", err=True)
+        click.echo(f"There is no task yet that every arm has finished{shown.shared.broken_words}.", err=True)
         return
     tables = [arm_table(shown), *map(breakdown_table, parts)]
     if form == "csv":  # one table per file: the arms, or the first breakdown that was asked for

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.agents.profiles import PROFILES
-from recompact.cli.console import json_option, print_json, say
+from recompact.agents.settings import PROFILES
+from recompact.cli.console import print_json, say
+from recompact.cli.options import POSITIVE, Json, as_command
 from recompact.errors import InputError
 from recompact.harnesses.exporting import BUDGET, Export, install as put_in_place, write_export
 from recompact.harnesses.registry import HARNESSES, load_harness
@@ -16,28 +18,21 @@ from recompact.values.template import resolve
 from recompact.values.texts import command_line
 
 
-@click.command(name="export")
-@click.argument("template", required=False)
-@click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
-@click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
-@click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
-@click.option("--pin", "pins", multiple=True, metavar="TEXT", help="A rule that must survive. Repeatable.")
-@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, where possible.")
-@click.option("--force", is_flag=True, help="With --install: move an existing file aside.")
-@json_option
+@as_command("export")
 def command(
     template: str | None,
-    name: str,
-    out: Path | None,
-    budget: int,
-    pins: tuple[str, ...],
-    install: bool,
-    force: bool,
-    as_json: bool,
+    *,
+    name: Annotated[str, "--to", "The harness; --to list names all of them.", {"metavar": "HARNESS"}],
+    out: Annotated[Path | None, "The directory to write (default: compaction-HARNESS)."],
+    budget: Annotated[int, POSITIVE, "For {{ budget }}."] = BUDGET,
+    pins: Annotated[tuple[str, ...], "--pin", "A rule that must survive. Repeatable.", {"metavar": "TEXT"}],
+    install: Annotated[bool, "Put the files where the harness looks for them, where possible."],
+    force: Annotated[bool, "With --install: move an existing file aside."],
+    as_json: Json,
 ) -> None:
     """Write the files that make a harness use TEMPLATE (`default` or a directory), with instructions.
 
-    It replaces none of your files, and lists what the harness cannot carry of the template.
+    Replaces none of your files, and lists the parts of the template that the harness cannot use.
     """
     if name == "list":
         names = sorted(HARNESSES.names())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-import click
-
-from recompact.cli.console import console, directory_option, json_option, print_json, say
+from recompact.cli.console import console, print_json, say
+from recompact.cli.options import Directory, Json, as_command
 from recompact.engine.store.runs import find_run
 from recompact.engine.store.store import Store
 from recompact.presentation.exchange.registry import FORMATS, export_run
@@ -15,14 +15,16 @@ from recompact.values.texts import quantity
 SHOWN = 5
 
 
-@click.command(name="export-run")
-@click.argument("run")
-@click.option("--to", "form", required=True, metavar="FORMAT", help=f"One of: {', '.join(FORMATS.built_in)}.")
-@click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: RUN-FORMAT).")
-@click.option("--mask", is_flag=True, help="Mask what looks like a key, a token or a password.")
-@directory_option
-@json_option
-def command(run: str, form: str, out: Path | None, mask: bool, directory: Path, as_json: bool) -> None:
+@as_command("export-run")
+def command(
+    run: str,
+    *,
+    form: Annotated[str, "--to", f"One of: {', '.join(FORMATS.built_in)}.", {"metavar": "FORMAT"}],
+    out: Annotated[Path | None, "The directory to write (default: RUN-FORMAT)."],
+    mask: Annotated[bool, "Mask what looks like a key, a token or a password."],
+    directory: Directory,
+    as_json: Json,
+) -> None:
     """Write RUN for other tools: every episode, every continuation of a boundary, the calls that wrote the summaries,
     usage, scores, and verdicts with H and B.
 

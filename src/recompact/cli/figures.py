@@ -6,12 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Annotated, Any
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Directory, Json, as_command
 from recompact.cli.progress import waiting
 from recompact.engine.store.runs import find_run, is_simulated
 from recompact.engine.store.store import Store
@@ -25,16 +24,16 @@ from recompact.presentation.report.figures.sets import FigureSet, boundary_set, 
 from recompact.values.outputs import check_directory
 
 
-@click.command(name="figures")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True, help="Directory.")
-@click.option(
-    "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; a CSV is always written."
-)
-@directory_option
-@json_option
-def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_json: bool) -> None:
-    """Draw the figures of runs: arms, budgets and tokens of evaluations, boundaries of verified runs.
+@as_command("figures")
+def command(
+    runs: Annotated[tuple[str, ...], {"metavar": "RUN...", "required": True}],
+    *,
+    out: Annotated[Path, "Directory."] = Path("figures"),
+    formats: Annotated[str, "--format", "svg, png or both; it always writes a CSV."] = "svg,png",
+    directory: Directory,
+    as_json: Json,
+) -> None:
+    """Draw the figures of runs: arms, budgets and tokens of evaluations, compactions of verified runs.
 
     RUN is an evaluation, a run that was verified or adapted, or released records. Two or more evaluations with
     different models give a figure by model too. With several RUNs the names of files begin with that of the run.

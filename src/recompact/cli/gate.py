@@ -8,27 +8,27 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import POSITIVE, RUN, Directory, DryRun, Json, as_command
 from recompact.cli.probe import Material, agree_to_probe, material_of
 from recompact.cli.progress import watch
-from recompact.cli.running import dry_run_option, ending_early, print_forecast, report_unfinished, this_command
-from recompact.cli.stopping import announcing_stop
+from recompact.cli.running import Job, print_forecast, this_command
 from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.runs import open_run, run_path
 from recompact.engine.study import Study
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import open_evaluation, with_split
 from recompact.evaluation.gate import Gate, PairSource, UnfinishedGate, run_gate
-from recompact.evaluation.gate_sources import ProbePairs, ReplayPairs, Side, TaskPairs, own_arm, parse_side
-from recompact.evaluation.probe_forecast import forecast_pairs
+from recompact.evaluation.gate_sources import Side, own_arm, parse_side, probe_pairs, replay_pairs, task_pairs
+from recompact.evaluation.reproduction.forecast import forecast_pairs
 from recompact.presentation.gate import (
     JUNIT_MARK,
     MARKDOWN_MARK,
@@ -44,61 +44,41 @@ from recompact.values.template import resolve
 Opened = AbstractAsyncContextManager[PairSource]
 
 
-@click.command(name="gate")
-@click.argument("base")
-@click.argument("new")
-@click.option(
-    "--tasks", "config", type=click.Path(path_type=Path), metavar="CONFIG", help="Play whole tasks of CONFIG."
-)
-@click.option("--replay", "replayed", metavar="RUN", help="Compact stored compactions of RUN again, and continue them.")
-@click.option("--probes", "probed", metavar="RUN|SESSION", help="Only count what compacted contexts still show.")
-@click.option(
-    "--config", "models", type=click.Path(path_type=Path), help="With --probes SESSION: whose models compact."
-)
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, max=100, min_open=True, max_open=True),
-    default=3.0,
-    show_default=True,
-    help="How many points of success NEW may lose.",
-)
-@click.option(
-    "--pairs", type=click.IntRange(min=1), default=100, show_default=True, help="The most pairs of runs to play."
-)
-@click.option("--split", default="test", show_default=True, help="With --tasks: the split of the suite.")
-@click.option("--limit", type=click.IntRange(min=1), help="With --tasks: only the first N tasks.")
-@run_option("with --tasks, the config's file name and -gate")
-@directory_option
-@click.option("--markdown", type=click.Path(path_type=Path), help="Also write a summary for a pull request here.")
-@click.option("--junit", type=click.Path(path_type=Path), help="Also write JUnit XML here.")
-@click.option("--yes", is_flag=True, help="With --probes SESSION: send sessions to the config's models without asking.")
-@dry_run_option
-@json_option
+@as_command("gate")
 def command(
     base: str,
     new: str,
-    config: Path | None,
-    replayed: str | None,
-    probed: str | None,
-    models: Path | None,
-    margin: float,
-    pairs: int,
-    split: str,
-    limit: int | None,
-    run: str | None,
-    directory: Path,
-    markdown: Path | None,
-    junit: Path | None,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
+    *,
+    config: Annotated[Path | None, "--tasks", "Play whole tasks of CONFIG.", {"metavar": "CONFIG"}],
+    replayed: Annotated[
+        str | None, "--replay", "Compact stored compactions of RUN again, and continue them.", {"metavar": "RUN"}
+    ],
+    probed: Annotated[
+        str | None, "--probes", "Only count what compacted contexts still show.", {"metavar": "RUN|SESSION"}
+    ],
+    models: Annotated[Path | None, "--config", "With --probes SESSION: the config whose models compact."],
+    margin: Annotated[
+        float,
+        click.FloatRange(min=0, max=100, min_open=True, max_open=True),
+        "How many points of success NEW may lose.",
+    ] = 3.0,
+    pairs: Annotated[int, POSITIVE, "Most pairs of runs to play."] = 100,
+    split: Annotated[str, "With --tasks: the split of the suite."] = "test",
+    limit: Annotated[int | None, POSITIVE, "With --tasks: only the first N tasks."],
+    run: Annotated[str | None, RUN, "Name of the run (default: with --tasks, the config's file name and -gate)."],
+    directory: Directory,
+    markdown: Annotated[Path | None, "Also write a summary for a pull request here."],
+    junit: Annotated[Path | None, "Also write JUnit XML here."],
+    yes: Annotated[bool, "With --probes SESSION: send sessions to the config's models without asking."],
+    dry_run: DryRun,
+    as_json: Json,
 ) -> None:
-    """Is NEW worse than BASE? Exit code 0: not by as much as the margin; 1: it is worse; 3: cannot tell yet.
+    """Is NEW worse than BASE? Exit code 0: not by the margin; 1: worse; 3: cannot tell yet.
 
     BASE and NEW are templates (a directory, or default), arms as for `recompact evaluate` (none, fifo, masking,
     NAME=TEMPLATE, NAME@BUDGET), or, with --tasks, two configs with other models. It draws tasks or stored compactions
     at random, plays each with both, and stops as soon as the answer is clear; at most 5 in 100 gates pass or fail what
-    they should not. What was played is reused: the next change meets the same runs of BASE, and more --pairs continue
+    they should not. It reuses earlier runs: the next change meets the same runs of BASE, and more --pairs continue
     where it stopped.
     """
     if sum(each is not None for each in (config, replayed, probed)) != 1:
@@ -107,9 +87,8 @@ def command(
         raise click.UsageError("--margin must be a number of points")
     if models is not None and probed is None:
         raise click.UsageError("--config is for --probes: --tasks names its own, and a run has one")
-    again = this_command()
     writers: tuple[tuple[Path | None, str, str, Callable[[Gate], str]], ...] = (
-        (markdown, "--markdown", MARKDOWN_MARK, lambda gate: as_markdown(gate, again)),
+        (markdown, "--markdown", MARKDOWN_MARK, lambda gate: as_markdown(gate, this_command())),
         (junit, "--junit", JUNIT_MARK, as_junit),
     )
     for path, option, mark, _ in writers:
@@ -141,12 +120,13 @@ def command(
             forecast = asyncio.run(forecast_gate(asked, pairs, run_file, replay=config is None))
         print_forecast(forecast, asked, run_file, "json" if as_json else "terminal")
         return
-    with ending_early(run_file, again):
-        gate, unfinished = asyncio.run(announcing_stop(_play(opened, margin, pairs, asked.run.seed)))
+    job = Job(run_file, as_json)
+    gate = job.finish(_play(job, opened, margin, pairs, asked.run.seed))
+    assert gate is not None
     for path, option, mark, write in writers:
         if path is not None:
             write_file(path, write(gate).encode(), "a gate's result", _begins_with(mark), option)
-    _report(gate, unfinished, again, as_json)
+    _report(gate, job)
     sys.exit(gate.exit_code)
 
 
@@ -184,7 +164,7 @@ async def _open_tasks(
                 study = await stack.enter_async_context(open_evaluation(config, store))
                 watched = study if studies else stack.enter_context(watch(study, "gate", quiet=quiet))  # one bar
                 studies[config.file] = watched
-        yield await TaskPairs.of(*(Side(studies[config.file], arm) for config, arm in (base, new)))
+        yield await task_pairs(*(Side(studies[config.file], arm) for config, arm in (base, new)))
 
 
 def _stem(config: Config) -> str:
@@ -202,7 +182,7 @@ async def _open_replays(
         async with open_study(config, store) as study:
             arms = [parse_side(text, config, study.template) for text in (base, new)]
             with watch(study, "gate", quiet=quiet) as shown:
-                yield ReplayPairs.of(shown, *arms)
+                yield replay_pairs(shown, *arms)
 
 
 @asynccontextmanager
@@ -212,20 +192,21 @@ async def _open_probes(
     with open_run(run_file) as store:
         async with open_study(material.config, store, **material.suite) as study:
             with watch(study, "gate", quiet=quiet) as shown:
-                yield ProbePairs.of(shown, material.points, *arms)
+                yield probe_pairs(shown, material.points, *arms)
 
 
-async def _play(opened: Opened, margin: float, pairs: int, seed: int) -> tuple[Gate, Sequence[UnfinishedUnit]]:
+async def _play(job: Job, opened: Opened, margin: float, pairs: int, seed: int) -> Gate:
     async with opened as source:
         try:
-            return await run_gate(source, margin, pairs, seed), ()
+            return await run_gate(source, margin, pairs, seed)
         except UnfinishedGate as unfinished:
-            return unfinished.gate, unfinished.units
+            job.unfinished = tuple(unfinished.units)
+            return unfinished.gate
 
 
-def _report(gate: Gate, unfinished: Sequence[UnfinishedUnit], again: str, as_json: bool) -> None:
-    if as_json:
-        print_json({**gate.to_json(), "unfinished": [unit.to_json() for unit in unfinished]})
+def _report(gate: Gate, job: Job) -> None:
+    if job.as_json:
+        print_json({**gate.to_json(), "unfinished": job.unfinished_json()})
     else:
         if not gate.identical:
             say(question(gate))  # as a title it would be as narrow as the table
@@ -233,4 +214,4 @@ def _report(gate: Gate, unfinished: Sequence[UnfinishedUnit], again: str, as_jso
             click.echo("")
         for sentence in sentences(gate):
             say(sentence)
-    report_unfinished(unfinished, "run", again, retry=False)
+    job.report_unfinished("run", retry=False)

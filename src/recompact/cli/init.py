@@ -4,50 +4,45 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.agents.profiles import PROFILES
+from recompact.agents.settings import PROFILES
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name, config_text
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Json, as_command
 from recompact.compressors.protocol import Scope
 from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
-from recompact.suites.workspace.samples import add_samples
+from recompact.suites.workspace.repository import add_samples
 from recompact.values.outputs import write_file
 from recompact.values.template import default_template
 from recompact.values.texts import command_line
 
 
-@click.command(name="init")
-@click.argument("name", default="mine")
-@click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use that.")
-@click.option(
-    "--agent", type=click.Choice(sorted(PROFILES)), help="A config for this agent, and two sample tasks in tasks/."
-)
-@click.option("--repo", type=click.Path(path_type=Path), help="With --agent: the git repository of the sample tasks.")
-@click.option("--ci", is_flag=True, help="Also write a GitHub workflow that gates changes to the compaction prompt.")
-@click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
-@click.option(
-    "--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where it goes (default: here)."
-)
-@json_option
+@as_command("init")
 def command(
-    name: str,
-    suite: bool,
-    agent: str | None,
-    repo: Path | None,
-    ci: bool,
-    scope: Scope | None,
-    directory: Path,
-    as_json: bool,
+    name: str = "mine",
+    *,
+    suite: Annotated[bool, "Also write NAME.py, a small suite of functions, and use that."],
+    agent: Annotated[
+        str | None, click.Choice(sorted(PROFILES)), "A config for this agent, and two sample tasks in tasks/."
+    ],
+    repo: Annotated[Path | None, "With --agent: the git repository of the sample tasks."],
+    ci: Annotated[bool, "Also write a GitHub workflow that gates changes to the compaction prompt."],
+    scope: Annotated[Scope | None, click.Choice(["history", "prefix"]), "For a benchmark: what its compressor sees."],
+    directory: Annotated[
+        Path, "--dir", "Directory to write to (default: the current one).", {"show_default": False}
+    ] = Path(),
+    as_json: Json,
 ) -> None:
     """Write NAME.toml, a config to start from (default: mine.toml).
 
     For NAME officebench, tau2-retail, appworld or qa it holds the paper's setting of that benchmark (with --scope
     prefix in NAME-prefix.toml). With --agent it is for an agent that is installed here, with two tasks made from the
     files of a git repository (default: the one here). Otherwise, and without --suite, it holds the embedded world with
-    simulated models, and runs as it is. With --ci it writes what is missing of a workflow for pull requests: the
+    simulated models, and runs as it is. With --ci it writes whatever is missing of a workflow for pull requests: the
     config, a directory with the prompt, and .github/workflows/compaction.yml. It never overwrites a file.
     """
     if ci:
@@ -80,7 +75,7 @@ def command(
 
 def _check_free(files: list[Path]) -> None:
     if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
-        raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move it")
+        raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move the file")
 
 
 def _valid(name: str) -> str:
@@ -107,7 +102,9 @@ def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: boo
     say(f"Written: {config}")
     for folder in samples.folders:
         say(f"Written: {folder.path}")
-    say("The two tasks only show that it works: replace them by tasks on which your agent forgets (docs/workspace.md).")
+    say(
+        "The two tasks only show that it works. Replace them with tasks on which your agent forgets: docs/workspace.md."
+    )
     check = command_line("check", config, options=["--play"])
     say(f"Next: {check}; it needs OPENAI_API_KEY, or another model in [models.mine]")
 
@@ -141,7 +138,10 @@ def _init_ci(name: str, directory: Path, as_json: bool) -> None:
     for file in files:
         say(f"Written: {file}")
     if directory / template in files and config not in texts:
-        say(f'Set template = "{template}" in [compressor] of {config}, so that your agent uses what is tested.')
+        say(
+            f'Set template = "{template}" in [compressor] of {config}, so that your agent uses the prompt that the'
+            " gate tests."
+        )
     say(f"Next: commit them, change {template}/first.md in a pull request, and see what the gate says (docs/gate.md).")
 
 

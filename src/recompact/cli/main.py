@@ -5,6 +5,8 @@ Help must answer at once, so the names and one-line texts are here and everythin
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 from contextlib import ExitStack
@@ -19,7 +21,7 @@ from recompact.version import __version__
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
     "init": ("init", "Write a first config: for your own suite, or for a benchmark of the paper."),
-    "suites": ("suites", "List the suites, and what the unusable ones are missing."),
+    "suites": ("suites", "List the suites, and what those that cannot be used lack."),
     "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in its own virtual environment."),
     "tasks": ("tasks", "List tasks that are folders, or make one from a git repository."),
     "audit": ("audit", "Show what agents redid after compactions in your own transcripts: no model, no key."),
@@ -151,10 +153,16 @@ _VERSION = click.Option(
 
 
 def _start_trackers(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> None:
+    """Each tracker returns what ends it. What they hear of is in `recompact.values.events`."""
     if names and not ctx.resilient_parsing:
-        from recompact.cli.tracking import track
+        from pathlib import Path
 
-        ctx.with_resource(track(names))
+        from recompact.registry import Registry
+
+        built_in = {name: f"recompact.integrations.{name}:start" for name in ("otel", "mlflow", "wandb")}
+        trackers = Registry("tracker", "recompact.trackers", built_in)
+        for name in dict.fromkeys(names):
+            ctx.call_on_close(trackers.find(name, Path.cwd())())
 
 
 _TRACK = click.Option(
@@ -163,7 +171,7 @@ _TRACK = click.Option(
     metavar="NAME",
     expose_value=False,
     callback=_start_trackers,
-    help="Tell another tool what happens: otel (OpenTelemetry), mlflow, wandb, or file.py:name. Repeatable.",
+    help="Report progress to another tool: otel (OpenTelemetry), mlflow, wandb, or file.py:name. Repeatable.",
 )
 
 
@@ -183,6 +191,8 @@ def main() -> None:
 
     Anything unforeseen is one line as well, with the path of a log that has the rest, and exit code 70.
     """
+    # Records are many small values without cycles: Python's 700 have it look for cycles a quarter of a report's time.
+    gc.set_threshold(20_000)
     with ExitStack() as stack:
         try:
             cli(prog_name="recompact", standalone_mode=False, terminal_width=_help_width(), obj=stack)
@@ -215,6 +225,9 @@ def _explain(error: Exception) -> NoReturn:
 
     if isinstance(error, RecompactError):
         click.echo(visible(f"recompact: {error}"), err=True)
+        sys.exit(2)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # wherever a name was looked for
+        click.echo(visible(f"recompact: {error.strerror}: {str(error.filename)[:60]!r}…"), err=True)
         sys.exit(2)
     from recompact.cli.unforeseen import report_unforeseen
 

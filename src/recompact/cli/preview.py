@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from recompact.audit.preview import RECENT, Preview, Trial, preview, trial_of, try_template
+from recompact.audit.preview import RECENT, Preview, SummaryTrial, preview, trial_of, try_template
 from recompact.cli.audit import usual_transcripts
-from recompact.cli.console import agree_to_send, console, json_option, print_json, print_tables, say
+from recompact.cli.console import agree_to_send, console, print_json, print_tables, say
+from recompact.cli.options import POSITIVE, Json, as_command
 from recompact.compressors.protocol import CompactionFailed, CompressorInputs, CompressorSettings
 from recompact.engine.assembly import open_model
 from recompact.engine.config import Config
@@ -26,8 +27,18 @@ from recompact.models.failures import CeilingReached, ModelFailure
 from recompact.presentation.audit import words
 from recompact.values.chat import Decoding
 from recompact.values.masking import mask_secrets, safe, safe_line
-from recompact.values.moments import Moment, moments
-from recompact.values.session import Event, Info, Size, SkippedFile, Tail, Tally, Transcript, Unreadable
+from recompact.values.session import (
+    Event,
+    Info,
+    SessionCompaction,
+    Size,
+    SkippedFile,
+    Tail,
+    Tally,
+    Transcript,
+    Unreadable,
+    moments,
+)
 from recompact.values.tables import Number, Table, columns
 from recompact.values.template import resolve
 from recompact.values.texts import quantity, visible
@@ -37,24 +48,18 @@ ROWS = 10  # of a list
 HARNESS = "the harness"
 
 
-@click.command(name="preview")
-@click.argument("session", type=click.Path(path_type=Path), required=False)
-@click.option("--at", type=click.IntRange(min=1), help="As it was before compaction N of the session.")
-@click.option("--config", type=click.Path(path_type=Path), help="Let this config's compressor model write the summary.")
-@click.option(
-    "--template", "templates", multiple=True, help="Write it with this template (default: the config's). Repeatable."
-)
-@click.option("--summary", "in_full", is_flag=True, help="Print the summaries in full.")
-@click.option("--yes", is_flag=True, help="Send the session to the model without asking.")
-@json_option
+@as_command("preview")
 def command(
     session: Path | None,
-    at: int | None,
-    config: Path | None,
-    templates: tuple[str, ...],
-    in_full: bool,
-    yes: bool,
-    as_json: bool,
+    *,
+    at: Annotated[int | None, POSITIVE, "Start from the context before compaction N of the session."],
+    config: Annotated[Path | None, "Let this config's compressor model write the summary."],
+    templates: Annotated[
+        tuple[str, ...], "--template", "Write it with this template (default: the config's). Repeatable."
+    ],
+    in_full: Annotated[bool, "--summary", "Print the summaries in full."],
+    yes: Annotated[bool, "Send the session to the model without asking."],
+    as_json: Json,
 ) -> None:
     """Show what a compaction of a session would drop, before it happens.
 
@@ -89,7 +94,7 @@ class _Session:
     """A session and the moment of it that is looked at."""
 
     transcript: Transcript
-    moment: Moment
+    moment: SessionCompaction
     compactions: int
     model: str
     reported: int | None  # tokens of the context at its end, as the harness counted
@@ -150,7 +155,7 @@ def _what_is_sent(config: Config, seen: Preview, times: int) -> str:
     return f"About {tokens:,} tokens of the session{cost} will be sent to {name} ({where})."
 
 
-async def _try(config: Config, seen: Preview, templates: tuple[str, ...]) -> list[Trial]:
+async def _try(config: Config, seen: Preview, templates: tuple[str, ...]) -> list[SummaryTrial]:
     c, count, trials = config.compressor, counter(config.run.counter), []
     named = [(name, resolve(name, Path())) for name in templates]
     named = named or [(c.template, resolve(c.template, config.directory))]
@@ -203,15 +208,19 @@ def _print(known: _Session, seen: Preview) -> None:
         return
     kept = len(seen.pre.turns) - len(seen.dropped)
     pins = f", and {quantity(len(seen.bare.pinned), 'message')} of the user" if seen.bare.pinned else ""
-    gone = sum(turn.tokens for turn in seen.dropped)
+    dropped_tokens = sum(turn.tokens for turn in seen.dropped)
     earlier = f" and the earlier summary ({seen.pre.summary.tokens:,})" if seen.pre.summary else ""
-    assumed = "" if transcript.tail else " How this harness cuts is not known: it is taken to keep the last turn."
+    assumed = (
+        ""
+        if transcript.tail
+        else " Recompact does not know how this harness cuts, and assumes that it keeps the last turn."
+    )
     _tell(
         f"By default a compaction keeps {quantity(kept, 'turn')}{pins} word for word ({seen.bare.size:,} tokens) and "
-        f"replaces {quantity(len(seen.dropped), 'turn')} ({gone:,} tokens){earlier} by a summary.{assumed}"
+        f"replaces {quantity(len(seen.dropped), 'turn')} ({dropped_tokens:,} tokens){earlier} by a summary.{assumed}"
     )
     if seen.reading:
-        _tell("The agent is in the middle of reading, with no edit since: the moment after which most is read again.")
+        _tell("The agent is reading and has edited nothing since: after a compaction now, agents read the most again.")
     _tell("")
     print_tables([*_tables(seen)])
     for title, texts in (
@@ -249,7 +258,7 @@ def _end(path: str) -> str:
     return path if len(path) <= 56 else f"…{path[-55:]}"
 
 
-def _print_trial(trial: Trial, seen: Preview, in_full: bool) -> None:
+def _print_trial(trial: SummaryTrial, seen: Preview, in_full: bool) -> None:
     losses = trial.losses
     name = "What the harness wrote then" if trial.template == HARNESS else f"With the template {trial.template}"
     _tell(f"\n{name}: {trial.receipt.before:,} tokens became {trial.receipt.after:,}.")

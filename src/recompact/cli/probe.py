@@ -9,28 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from recompact.cli.console import (
-    agree_to_send,
-    directory_option,
-    json_option,
-    print_json,
-    print_tables,
-    run_option,
-    say,
-)
-from recompact.cli.running import (
-    dry_run_option,
-    ending_early,
-    finish,
-    print_forecast,
-    report_unfinished,
-    this_command,
-    with_study,
-)
+from recompact.cli.console import agree_to_send, print_json, print_tables, say
+from recompact.cli.options import POSITIVE, RUN, Directory, DryRun, Json, as_command
+from recompact.cli.running import Job, print_forecast
 from recompact.cli.verify import locate_run
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config, parse_config
@@ -41,15 +26,14 @@ from recompact.environments.functions import function_suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTED, Arm, parse_arms
 from recompact.evaluation.gate_sources import parse_side
-from recompact.evaluation.probe_forecast import forecast_probes
-from recompact.evaluation.probes import CompactionPoint, point_of_moment, points_of_run
+from recompact.evaluation.probes import CompactionPoint, point_of_compaction, points_of_run
 from recompact.evaluation.probing import FULL, RECORDED, Probing, probe
 from recompact.evaluation.replay import refuse_evaluation
+from recompact.evaluation.reproduction.forecast import forecast_probes
 from recompact.harnesses.registry import transcript_readers
 from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.presentation.probes import probe_table
-from recompact.values.moments import moments
-from recompact.values.session import SkippedFile, Tally, Unreadable
+from recompact.values.session import SkippedFile, Tally, Unreadable, moments
 from recompact.values.template import resolve
 from recompact.values.texts import quantity
 from recompact.values.tokens import counter
@@ -58,41 +42,27 @@ DEFAULT_ARMS = ("fifo", "masking")
 """What is tried where nothing is named: strategies that need no model."""
 
 
-@click.command(name="probe")
-@click.argument("what", nargs=-1, required=True, metavar="RUN|SESSION...")
-@click.option(
-    "--template", "templates", multiple=True, help="A template to try: DIRECTORY or NAME=DIRECTORY. Repeatable."
-)
-@click.option("--arm", "arms", multiple=True, help="An arm to try, as for evaluate: fifo, masking. Repeatable.")
-@click.option("--config", type=click.Path(path_type=Path), help="For sessions: the config whose models are asked.")
-@click.option("--ask", is_flag=True, help="Also put the questions to the config's agent model, one a prompt.")
-@click.option("--judge", is_flag=True, help="With --ask: let the config's optimizer model judge open answers.")
-@click.option("--budget", type=click.IntRange(min=1), help="For sessions: tokens to compact to (default: as recorded).")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first N compactions.")
-@click.option("--yes", is_flag=True, help="Send sessions to the config's models without asking.")
-@run_option("where a RUN is given, that run; else probe")
-@directory_option
-@dry_run_option
-@json_option
+@as_command("probe")
 def command(
-    what: tuple[str, ...],
-    templates: tuple[str, ...],
-    arms: tuple[str, ...],
-    config: Path | None,
-    ask: bool,
-    judge: bool,
-    budget: int | None,
-    limit: int | None,
-    yes: bool,
-    run: str | None,
-    directory: Path,
-    dry_run: bool,
-    as_json: bool,
+    what: Annotated[tuple[str, ...], {"metavar": "RUN|SESSION...", "required": True}],
+    *,
+    templates: Annotated[tuple[str, ...], "--template", "A template to try: DIRECTORY or NAME=DIRECTORY. Repeatable."],
+    arms: Annotated[tuple[str, ...], "--arm", "An arm to try, as for evaluate: fifo, masking. Repeatable."],
+    config: Annotated[Path | None, "For sessions: the config whose models to ask."],
+    ask: Annotated[bool, "Also put the questions to the config's agent model, one a prompt."],
+    judge: Annotated[bool, "With --ask: let the config's optimizer model judge open answers."],
+    budget: Annotated[int | None, POSITIVE, "For sessions: tokens to compact to (default: as recorded)."],
+    limit: Annotated[int | None, POSITIVE, "Only the first N compactions."],
+    yes: Annotated[bool, "Send sessions to the config's models without asking."],
+    run: Annotated[str | None, RUN, "Name of the run (default: where a RUN is given, that run; else probe)."],
+    directory: Directory,
+    dry_run: DryRun,
+    as_json: Json,
 ) -> None:
     """Compact real compaction points again, and count what each result still shows of what was needed next.
 
     A RUN is one of Recompact; a SESSION is a transcript, or a folder of them, of any harness that `recompact audit`
-    reads. Without --template and --ask no model is asked: it counts, for the recorded summary and for strategies that
+    reads. Without --template and --ask it asks no model: it counts, for the recorded summary and for strategies that
     need no model, which exact values that later calls used can still be seen. Each result is compared with the latest
     history of the same length, and compacted a second time. Stop it whenever you like: the same command resumes.
     """
@@ -113,21 +83,18 @@ def command(
         if not own and not asks:  # nothing to resume
             place = Path(stack.enter_context(TemporaryDirectory())) / f"probe{SUFFIX}"
         store = stack.enter_context(open_run(place))
-        with ending_early(place, this_command()):
-            probing, unfinished = finish(
-                with_study(
-                    material.config,
-                    store,
-                    "probe",
-                    lambda study: probe(study, points, chosen, ask=ask, judge=judge),
-                    quiet=as_json,
-                    **material.suite,
-                )
-            )
+        job = Job(place, as_json)
+        probing = job.play(
+            material.config,
+            store,
+            "probe",
+            lambda study: probe(study, points, chosen, ask=ask, judge=judge),
+            **material.suite,
+        )
         if probing is not None:
             _report(replace(probing, simulated=asks and is_simulated(store)), material, as_json)
-    report_unfinished(unfinished, "unit", this_command(), retry=False)
-    if unfinished:
+    job.report_unfinished("unit", retry=False)
+    if job.unfinished:
         sys.exit(1)
 
 
@@ -201,7 +168,7 @@ def _of_sessions(what: Sequence[str], config: Path | None, budget: int | None) -
         except (Unreadable, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             skipped[f"unreadable: {type(error).__name__}"] += 1
             continue
-        points += [point_of_moment(moment, label, budget) for moment in each]
+        points += [point_of_compaction(moment, label, budget) for moment in each]
     if not points:
         why = "; ".join(f"{reason} ({times})" for reason, times in skipped.most_common(3))
         raise InputError(f"no compaction in {', '.join(what)}{f' ({why})' if why else ''}: name a run, or transcripts")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from rich.console import Console
 
-from recompact.cli.console import console, json_option, print_json, say
+from recompact.cli.console import console, print_json, say
+from recompact.cli.options import Json, as_command
 from recompact.errors import InputError
 from recompact.harnesses.importing import PromptConstants, check_target, from_files, from_package, from_settings, write
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
@@ -33,17 +34,16 @@ from recompact.values.template import (
 from recompact.values.texts import command_line, quantity
 
 ALL_PARTS = ("system", "first", "update", "frame")
-_path = click.Path(path_type=Path)
 
 
-@click.group(
+@as_command(
+    cls=click.Group,
     invoke_without_command=True,
     help="Show, lint, compare and import compaction prompts. TEMPLATE is a built-in template or a directory. Without a"
     " command: list the built-in templates.",
 )
-@json_option
-@click.pass_context
-def command(context: click.Context, as_json: bool) -> None:
+def command(*, as_json: Json) -> None:
+    context = click.get_current_context()
     if context.invoked_subcommand is None:
         _list(as_json)
     elif as_json:
@@ -65,12 +65,14 @@ def _list(as_json: bool) -> None:
     say("Show one: recompact prompts show NAME. In a config: [compressor] template = NAME, or a directory.")
 
 
-@command.command()
-@click.argument("template", default="default")
-@click.option("--part", type=click.Choice(ALL_PARTS), help="Only this part.")
-@click.option("--raw", is_flag=True, help="The exact bytes of the part, and nothing else.")
-@json_option
-def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
+@as_command(group=command)
+def show(
+    template: str = "default",
+    *,
+    part: Annotated[str | None, click.Choice(ALL_PARTS), "Only this part."],
+    raw: Annotated[bool, "The exact bytes of the part, and nothing else."],
+    as_json: Json,
+) -> None:
     """Print a template: where it comes from, its hash, its parts and their sections."""
     if raw and not part:
         raise click.UsageError("--raw needs --part: it prints the bytes of one part.")
@@ -91,10 +93,8 @@ def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
             _print_part(out, value, name)
 
 
-@command.command()
-@click.argument("template")
-@json_option
-def lint(template: str, as_json: bool) -> None:
+@as_command(group=command)
+def lint(template: str, *, as_json: Json) -> None:
     """Report what is wrong with a template, in which file, and how to fix it. Exit code 1 if it cannot be used."""
     value, directory = _open(template)
     findings = findings_of(value)
@@ -117,11 +117,8 @@ def lint(template: str, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@command.command()
-@click.argument("a")
-@click.argument("b")
-@json_option
-def diff(a: str, b: str, as_json: bool) -> None:
+@as_command(group=command)
+def diff(a: str, b: str, *, as_json: Json) -> None:
     """Compare two templates section by section."""
     before, after = _open(a)[0], _open(b)[0]
     change = prompt_change((a, before), (b, after))
@@ -141,18 +138,20 @@ def diff(a: str, b: str, as_json: bool) -> None:
         say(f"Nothing differs: both have the hash {before.hash}.")
 
 
-@command.command(name="import")
-@click.argument("source", required=False)
-@click.option("--from", "harness", metavar="HARNESS", help="The harness whose current prompt to import.")
-@click.option("--to", "target", type=_path, required=True, help="The template directory to write.")
-@click.option("--first", type=_path, help="A file with the prompt for the first summary.")
-@click.option("--update", type=_path, help="A file with the prompt for later summaries.")
-@click.option("--system", type=_path, help="A file with the system prompt.")
-@click.option("--package", type=_path, help="Where the harness's package is installed.")
-@click.option("--python", help="The Python that the harness is installed in.")
-@click.option("--force", is_flag=True, help="Replace an earlier import that has not been changed.")
-@json_option
-def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
+@as_command("import", group=command)
+def import_(
+    source: str | None,
+    *,
+    harness: Annotated[str | None, "--from", "The harness whose current prompt to import.", {"metavar": "HARNESS"}],
+    target: Annotated[Path, "--to", "The template directory to write."],
+    first: Annotated[Path | None, "A file with the prompt for the first summary."],
+    update: Annotated[Path | None, "A file with the prompt for later summaries."],
+    system: Annotated[Path | None, "A file with the system prompt."],
+    package: Annotated[Path | None, "Where the harness's package is installed."],
+    python: Annotated[str | None, "The Python that the harness is installed in."],
+    force: Annotated[bool, "Replace an earlier import that has not been changed."],
+    as_json: Json,
+) -> None:
     """Make a template from SOURCE, a file, or from the prompt that a harness currently uses.
 
     With --from, SOURCE is where the harness's package or settings are, if not in the usual place; without, SOURCE may
@@ -160,7 +159,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     and --system name one each.
     """
     check_target(target, force=force)  # before a search that may take seconds
-    template = _import(**sources)
+    template = _import(source, harness, first, update, system, package, python)
     write(template, target, force=force)
     findings = findings_of(template)
     if as_json:

@@ -6,18 +6,19 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from recompact.attribution.records import boundary_named
-from recompact.cli.console import console, directory_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import console, print_json, print_tables, say
+from recompact.cli.options import POSITIVE, Directory, Json, OfGivenConfig, as_command
 from recompact.cli.progress import watch
-from recompact.cli.running import ending_early, report_unfinished, this_command
+from recompact.cli.running import Job, ending_early
 from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.runs import is_simulated, open_run
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -38,30 +39,20 @@ from recompact.values.template import Template, resolve
 from recompact.values.texts import quantity, visible
 
 
-@click.command(name="replay")
-@click.argument("run", metavar="RUN|CONFIG")
-@click.argument("boundary", required=False)
-@click.option(
-    "--cited", is_flag=True, help="Every boundary that a clause of an adapted template answers, in one table."
-)
-@click.option("--template", "templates", multiple=True, help="NAME=DIRECTORY of a template. Repeatable.")
-@click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, help="Draws of each condition.")
-@click.option("--summaries", is_flag=True, help="Print every summary too.")
-@run_option("the config's file name, where a CONFIG is given", "name")
-@directory_option
-@json_option
+@as_command("replay")
 def command(
-    run: str,
+    run: Annotated[str, {"metavar": "RUN|CONFIG"}],
     boundary: str | None,
-    cited: bool,
-    templates: tuple[str, ...],
-    draws: int,
-    summaries: bool,
-    name: str | None,
-    directory: Path,
-    as_json: bool,
+    *,
+    cited: Annotated[bool, "Every boundary that a clause of an adapted template answers, in one table."],
+    templates: Annotated[tuple[str, ...], "--template", "NAME=DIRECTORY of a template. Repeatable."],
+    draws: Annotated[int, POSITIVE, "Draws of each condition."] = 3,
+    summaries: Annotated[bool, "Print every summary too."],
+    name: OfGivenConfig,
+    directory: Directory,
+    as_json: Json,
 ) -> None:
-    """Compress one boundary again with several templates, continue from each summary, and judge if the harm is gone.
+    """Compress one boundary again with several templates, continue from each, and judge whether the harm is gone.
 
     BOUNDARY is task#t, as `recompact boundaries` lists it; --cited takes all that the clauses of the run's adapted
     templates answer, and tries those templates if no other is named. The run's own template always takes part, as the
@@ -72,19 +63,19 @@ def command(
         raise click.UsageError("name a BOUNDARY, or ask for --cited")
     path, file = locate_run(run, name, directory)
     config = load_config(file)
-    again = this_command()
+    job = Job(path, as_json)
     with open_run(path) as store:
         refuse_evaluation(store)
         ids = _cited_ids(store) if boundary is None else [boundary_named(store, boundary)]
         chosen = _templates(templates, winners(store) if cited else {})
-        with ending_early(path, again):
-            results, refused, unfinished = asyncio.run(_replay(config, store, ids, chosen, draws, quiet=as_json))
+        with ending_early(path, job.again):
+            results, refused = asyncio.run(_replay(job, config, store, ids, chosen, draws))
         if boundary is None:
             _report_all(store, results, refused, as_json)
         for result in results:
-            _report(store, result, unfinished, again, summaries, as_json, alone=not cited)
-        report_unfinished(unfinished, "draw", again, retry=False)
-    if unfinished or refused or any(result.left_out for result in results):
+            _report(store, job, result, summaries, alone=not cited)
+        job.report_unfinished("draw", retry=False)
+    if job.unfinished or refused or any(result.left_out for result in results):
         sys.exit(1)
 
 
@@ -111,25 +102,24 @@ def _templates(texts: tuple[str, ...], adapted: Mapping[str, Candidate]) -> dict
 
 
 async def _replay(
-    config: Config, store: Store, ids: Sequence[BoundaryId], templates: dict[str, Template], draws: int, *, quiet: bool
-) -> tuple[list[Replay], dict[str, str], tuple[UnfinishedUnit, ...]]:
-    """The replays, why some of several boundaries could not be replayed, and the draws that are still missing."""
+    job: Job, config: Config, store: Store, ids: Sequence[BoundaryId], templates: dict[str, Template], draws: int
+) -> tuple[list[Replay], dict[str, str]]:
+    """The replays, and why some of several boundaries could not be replayed."""
     results: list[Replay] = []
     refused: dict[str, str] = {}
-    missing: list[UnfinishedUnit] = []
     async with open_study(config, store) as study:
-        with watch(study, "replay", quiet=quiet) as shown:
+        with watch(study, "replay", quiet=job.as_json) as shown:
             for id in ids:
                 try:
                     results.append(await replay(shown, id, templates, draws))
                 except UnfinishedReplay as unfinished:
                     results.append(unfinished.replay)
-                    missing += unfinished.units
+                    job.unfinished += tuple(unfinished.units)
                 except InputError as error:
                     if len(ids) == 1:
                         raise
                     refused[str(id)] = str(error)
-    return results, refused, tuple(missing)
+    return results, refused
 
 
 def _report_all(store: Store, results: Sequence[Replay], refused: Mapping[str, str], as_json: bool) -> None:
@@ -144,20 +134,12 @@ def _report_all(store: Store, results: Sequence[Replay], refused: Mapping[str, s
         click.echo(visible(f"not replayed: {id}: {reason}"), err=True)
 
 
-def _report(
-    store: Store,
-    result: Replay,
-    unfinished: tuple[UnfinishedUnit, ...],
-    again: str,
-    summaries: bool,
-    as_json: bool,
-    alone: bool,
-) -> None:
-    done = not unfinished and not result.left_out
+def _report(store: Store, job: Job, result: Replay, summaries: bool, alone: bool) -> None:
+    done, as_json = not job.unfinished and not result.left_out, job.as_json
     digest = digest_of(store, result.units) if done and alone else None
     simulated = is_simulated(store)
     if as_json and alone:
-        more = {"simulated": simulated, "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
+        more = {"simulated": simulated, "unfinished": job.unfinished_json(), "digest": digest}
         print_json({**result.to_json(), **more})
     elif not as_json:
         if alone:
@@ -168,7 +150,7 @@ def _report(
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if result.left_out:
         draws = quantity(len(result.left_out), "draw")
-        say(f"recompact: {draws} failed; retry with: {again}", err=True)
+        say(f"recompact: {draws} failed; retry with: {job.again}", err=True)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 

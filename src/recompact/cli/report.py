@@ -5,41 +5,31 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import POSITIVE, Directory, Json, as_command
 from recompact.cli.progress import waiting
 from recompact.presentation.report.content.report import read_report
 from recompact.presentation.report.html.page import render
 from recompact.values.outputs import check_page, write_page
 
 
-@click.command(name="report")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN...]")
-@directory_option
-@click.option(
-    "--prompt",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    metavar="BEFORE AFTER",
-    help="Two templates to compare (default: those of the runs).",
-)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Compactions to show in full.")
-@click.option("--title", default="", help="The heading of the page.")
-@click.option("--open", "launch", is_flag=True, help="Open the page in the browser.")
-@json_option
+@as_command("report")
 def command(
-    runs: tuple[str, ...],
-    directory: Path,
-    prompt: tuple[Path, Path] | None,
-    out: Path,
-    top: int,
-    title: str,
-    launch: bool,
-    as_json: bool,
+    runs: Annotated[tuple[str, ...], {"metavar": "RUN [RUN...]", "required": True}],
+    *,
+    directory: Directory,
+    prompt: Annotated[
+        tuple[Path, Path] | None, "Two templates to compare (default: those of the runs).", {"metavar": "BEFORE AFTER"}
+    ],
+    out: Path = Path("report.html"),
+    top: Annotated[int, POSITIVE, "Compactions to show in full."] = 10,
+    title: Annotated[str, "The heading of the page.", {"show_default": False}] = "",
+    launch: Annotated[bool, "--open", "Open the page in the browser."],
+    as_json: Json,
 ) -> None:
     """Write one self-contained HTML page about RUNs.
 

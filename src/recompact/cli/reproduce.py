@@ -7,13 +7,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.evaluate import parse_scopes
+from recompact.cli.options import POSITIVE, Form, Json, as_command
 from recompact.cli.progress import watch
-from recompact.cli.running import ending_early, finish, print_forecast, report_unfinished, table_of, this_command
+from recompact.cli.running import Job, print_forecast, table_of
 from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
@@ -27,34 +29,22 @@ from recompact.values.tables import Format, as_json, render
 from recompact.values.template import load
 
 
-@click.command(name="reproduce")
-@click.argument("table", required=False)
-@click.option("--config", "file", type=click.Path(path_type=Path), help="The benchmark's config: recompact init NAME.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the runs go (default: CONFIG-reproduce beside it).")
-@click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: both).")
-@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
-@click.option("--train", type=click.IntRange(min=1), help="Adapt on the first N tasks (default: all).")
-@click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first N tasks (default: all).")
-@click.option("--other", "others", multiple=True, type=click.Path(path_type=Path), help="Other models, for transfer.")
-@click.option("--template", "templates", multiple=True, help="SCOPE=DIRECTORY of a template, for released. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Only print the runs it takes, with calls, tokens and money.")
-@click.option("--yes", is_flag=True, help="Start even if the forecast exceeds [ceiling] warn.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
-@json_option
+@as_command("reproduce")
 def command(
     table: str | None,
-    file: Path | None,
-    out: Path | None,
-    scopes: str | None,
-    runs: int,
-    train: int | None,
-    test: int | None,
-    others: tuple[Path, ...],
-    templates: tuple[str, ...],
-    dry_run: bool,
-    yes: bool,
-    form: Format,
-    as_json: bool,
+    *,
+    file: Annotated[Path | None, "--config", "The benchmark's config: recompact init NAME."],
+    out: Annotated[Path | None, "Directory for the runs (default: CONFIG-reproduce beside it)."],
+    scopes: Annotated[str | None, "--scope", "history, prefix or both, as in history,prefix (default: both)."],
+    runs: Annotated[int, POSITIVE, "Runs of each task and arm."] = 3,
+    train: Annotated[int | None, POSITIVE, "Adapt on the first N tasks (default: all)."],
+    test: Annotated[int | None, POSITIVE, "Evaluate on the first N tasks (default: all)."],
+    others: Annotated[tuple[Path, ...], "--other", "Other models, for transfer."],
+    templates: Annotated[tuple[str, ...], "--template", "SCOPE=DIRECTORY of a template, for released. Repeatable."],
+    dry_run: Annotated[bool, "Only print the runs that it needs, with calls, tokens and money."],
+    yes: Annotated[bool, "Start even if the forecast exceeds [ceiling] warn."],
+    form: Form,
+    as_json: Json,
 ) -> None:
     """Make the runs that a TABLE of the paper needs, and print it beside the paper's figures.
 
@@ -81,10 +71,9 @@ def command(
     if dry_run:
         return
     _refuse_dear(expected, config, yes)
-    again = this_command()
     place.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
-        _play(setting, experiment, again, quiet=form != "terminal")
+        _play(setting, experiment, quiet=form != "terminal")
     _print(setting, tables, form)
 
 
@@ -126,12 +115,11 @@ def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
         )
 
 
-def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> None:
-    path = setting.path(experiment.name)
-    with ending_early(path, again):
-        _, unfinished = finish(experiment.play(setting, partial(watch, quiet=quiet)))
-    if unfinished:
-        report_unfinished(unfinished, "unit", again, retry=False)
+def _play(setting: Setting, experiment: Experiment, quiet: bool) -> None:
+    job = Job(setting.path(experiment.name))
+    job.finish(experiment.play(setting, partial(watch, quiet=quiet)))
+    if job.unfinished:
+        job.report_unfinished("unit", retry=False)
         sys.exit(1)
 
 

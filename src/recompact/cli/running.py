@@ -13,10 +13,9 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import click
 
 from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.progress import watch
@@ -25,7 +24,7 @@ from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.engine.forecast import Amount, Forecast, add_usage, forecast_table, price_of
-from recompact.engine.store.failed_compactions import FailedCompactions
+from recompact.engine.store.records import FailedCompactions
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside
@@ -42,15 +41,6 @@ def this_command(*, without: Sequence[str] = ()) -> str:
         elif not word.startswith(tuple(f"{option}=" for option in without)):
             kept.append(word)
     return shlex.join(["recompact", *kept])
-
-
-skip_option = click.option(
-    "--skip",
-    "skip",
-    metavar="TASK",
-    multiple=True,
-    help="Leave this task out from now on. Repeatable.",
-)
 
 
 @contextmanager
@@ -71,28 +61,48 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         sys.exit(2)
 
 
-def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
-    """The result of a command's work, or None and the units that are still to be finished."""
-    try:
-        return asyncio.run(announcing_stop(work)), ()
-    except Unfinished as unfinished:
-        return None, unfinished.units
+@dataclass
+class Job:
+    """What a command does with a run: the command that resumes it, and the units that are still to be finished."""
 
+    path: Path
+    as_json: bool = False
+    again: str = field(default_factory=this_command)
+    unfinished: tuple[UnfinishedUnit, ...] = ()
 
-async def with_study(
-    config: Config,
-    store: Store,
-    title: str,
-    work: Callable[[Study], Awaitable[Result]],
-    *,
-    quiet: bool,
-    floor: int = 0,
-    **opened: Any,
-) -> Result:
-    """What `work` makes of the study of a run, with its progress shown; `opened` is for `open_study`."""
-    async with open_study(config, store, **opened) as study:
-        with watch(study, title, quiet=quiet, floor=floor) as shown:
-            return await work(shown)
+    def finish(self, work: Coroutine[Any, Any, Result], path: Path | None = None) -> Result | None:
+        """The result of the work, or None where units are still to be finished; `path` is another run that it is on."""
+        with ending_early(path or self.path, self.again):
+            try:
+                return asyncio.run(announcing_stop(work))
+            except Unfinished as unfinished:
+                self.unfinished += unfinished.units
+                return None
+
+    def play(
+        self,
+        config: Config,
+        store: Store,
+        title: str,
+        work: Callable[[Study], Awaitable[Result]],
+        *,
+        floor: int = 0,
+        **opened: Any,
+    ) -> Result | None:
+        """What `work` makes of the study of a run, with its progress shown; `opened` is for `open_study`."""
+
+        async def watched() -> Result:
+            async with open_study(config, store, **opened) as study:
+                with watch(study, title, quiet=self.as_json, floor=floor) as shown:
+                    return await work(shown)
+
+        return self.finish(watched())
+
+    def unfinished_json(self) -> list[dict[str, Any]]:
+        return [unit.to_json() for unit in self.unfinished]
+
+    def report_unfinished(self, noun: str, *, retry: bool = True) -> None:
+        report_unfinished(self.unfinished, noun, self.again, retry=retry)
 
 
 def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:
@@ -128,9 +138,6 @@ def report_skipped(store: Store) -> None:
         names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
         noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
         say(f"{noun} skipped on request: {names}", err=True)
-
-
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only print the expected cost; run nothing.")
 
 
 def print_forecast(forecast: Forecast, config: Config, run: Path, form: Format = "terminal") -> None:

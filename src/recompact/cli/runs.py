@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
-
-from recompact.cli.console import directory_option, json_option, print_json, print_tables, say
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import Directory, Json, as_command
 from recompact.engine.store.runs import SUFFIX, Overview, overview
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -15,10 +12,8 @@ from recompact.presentation.view.runs import cost_of
 from recompact.values.tables import Column, Number, Row, Table, columns
 
 
-@click.command(name="runs")
-@directory_option
-@json_option
-def command(directory: Path, as_json: bool) -> None:
+@as_command("runs")
+def command(*, directory: Directory, as_json: Json) -> None:
     """List the runs in a directory: when, how far, with which models, at what cost."""
     runs: list[tuple[Overview, float | None]] = []
     for path in sorted(directory.glob(f"*{SUFFIX}")):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Json, as_command
 from recompact.environments.installations import SetupFailed, SetupRequest, installations
 from recompact.environments.loading import INSTALLATIONS
 
@@ -14,17 +16,19 @@ SETUPS = ("appworld", "tau2-retail")
 """Suites whose installation has a function `setup`; a list, since looking for it would import them all."""
 
 
-@click.command("setup", short_help="Install a benchmark in its own virtual environment.")
-@click.argument("name", type=click.Choice(SETUPS))
-@click.option("--python", help="The interpreter for the virtual environment.")
-@click.option(
-    "--from",
-    "source",
-    type=click.Path(exists=True, path_type=Path),
-    help="Use this instead of a download: AppWorld's data bundle, or a checkout of tau2-bench.",
-)
-@json_option
-def command(name: str, python: str | None, source: Path | None, as_json: bool) -> None:
+@as_command("setup", short_help="Install a benchmark in its own virtual environment.")
+def command(
+    name: Annotated[str, click.Choice(SETUPS)],
+    *,
+    python: Annotated[str | None, "The interpreter for the virtual environment."],
+    source: Annotated[
+        Path | None,
+        "--from",
+        click.Path(exists=True, path_type=Path),
+        "Use this instead of a download: AppWorld's data bundle, or a checkout of tau2-bench.",
+    ],
+    as_json: Json,
+) -> None:
     """Install the benchmark NAME with its data, where RECOMPACT_HOME says (else ~/.local/share/recompact).
 
     What is already installed stays. Exit code 1: something is still missing; the message names it.

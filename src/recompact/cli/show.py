@@ -10,11 +10,12 @@ import asyncio
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from recompact.cli.console import console, directory_option, json_option, print_json, print_tables, say
+from recompact.cli.console import console, print_json, print_tables, say
+from recompact.cli.options import POSITIVE, Directory, Json, as_command
 from recompact.cli.progress import open_bar
 from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_suite
@@ -39,24 +40,17 @@ from recompact.values.texts import command_line, cut
 from recompact.values.trajectory import Trajectory
 
 
-@click.command(name="show")
-@click.argument("run")
-@click.argument("task", required=False)
-@click.option("--arm", help="In an evaluation: the arm whose trajectory is wanted, such as pair/history.")
-@click.option("--run", "number", type=click.IntRange(min=1), help="In an evaluation: which of the arm's runs, from 1.")
-@directory_option
-@click.option("--full", is_flag=True, help="Show long texts in full.")
-@click.option("--behaviour", is_flag=True, help="What agents did after compactions, and what the summaries kept.")
-@json_option
+@as_command("show")
 def command(
     run: str,
     task: str | None,
-    arm: str | None,
-    number: int | None,
-    directory: Path,
-    full: bool,
-    behaviour: bool,
-    as_json: bool,
+    *,
+    arm: Annotated[str | None, "In an evaluation: the arm of the trajectory, such as pair/history."],
+    number: Annotated[int | None, "--run", POSITIVE, "In an evaluation: which of the arm's runs, from 1."],
+    directory: Directory,
+    full: Annotated[bool, "Show long texts in full."],
+    behaviour: Annotated[bool, "What agents did after compactions, and what the summaries kept."],
+    as_json: Json,
 ) -> None:
     """Print a run, or the trajectory of one TASK with its boundaries marked.
 

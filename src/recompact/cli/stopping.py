@@ -106,7 +106,7 @@ def _occupation(frame: FrameType | None) -> str:
         ):
             return f"{frame.f_code.co_name} ({Path(file).name}:{frame.f_lineno})"
         frame = frame.f_back
-    return "what is under way to end"
+    return "work in progress to end"
 
 
 def end_stopped(words: str) -> NoReturn:

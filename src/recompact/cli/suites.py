@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from recompact.cli.benchmark_configs import BENCHMARKS
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Json, as_command
 from recompact.environments.loading import SUITES, missing_for
 
 
-@click.command(name="suites")
-@json_option
-def command(as_json: bool) -> None:
-    """List the built-in and installed suites, and what the unusable ones are missing."""
+@as_command("suites")
+def command(*, as_json: Json) -> None:
+    """List the built-in and installed suites, and what those that cannot be used lack."""
     rows = [
         {
             "suite": name,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import Json, as_command
 from recompact.errors import InputError
 from recompact.suites.workspace.folder import TaskFolder, folders_below
 from recompact.suites.workspace.harbor import IMAGE, write_harbor_task
@@ -16,14 +18,7 @@ from recompact.values.reading import read_small
 from recompact.values.tables import Column, Table
 from recompact.values.texts import quantity
 
-_tasks = click.option(
-    "--tasks",
-    "root",
-    type=click.Path(path_type=Path),
-    default=Path("tasks"),
-    show_default=True,
-    help="The directory of the tasks.",
-)
+Tasks = Annotated[Path, "--tasks", "The directory of the tasks.", {"default": Path("tasks"), "show_default": True}]
 
 
 @click.group(help='List and add tasks of the suite "workspace": folders with an instruction, files and a check.')
@@ -31,10 +26,8 @@ def command() -> None:
     pass
 
 
-@command.command(name="list")
-@_tasks
-@json_option
-def list_tasks(root: Path, as_json: bool) -> None:
+@as_command("list", group=command)
+def list_tasks(*, root: Tasks, as_json: Json) -> None:
     """List the tasks below a directory, and report mistakes in them."""
     folders = folders_below(root)
     if as_json:
@@ -46,30 +39,20 @@ def list_tasks(root: Path, as_json: bool) -> None:
         say(f"There are no tasks in {root}. Add one: recompact tasks add NAME --repo …")
 
 
-@command.command()
-@click.argument("name")
-@click.option("--repo", required=True, help="A repository: a directory, or what `git clone` takes.")
-@click.option("--commit", required=True, help="The commit that the workspace starts from.")
-@click.option("--check", required=True, help="The command that judges: exit code 0 is success.")
-@click.option("--instruction", help="What to tell the agent.")
-@click.option("--instruction-file", type=click.Path(path_type=Path), help="A file with what to tell the agent.")
-@click.option("--split", default="train", show_default=True)
-@click.option("--group", "groups", multiple=True, metavar="KEY=VALUE", help="A group to break results down by.")
-@click.option("--protect", multiple=True, help="A path that the check sees unchanged; paths it names always are.")
-@_tasks
-@json_option
+@as_command(group=command)
 def add(
     name: str,
-    repo: str,
-    commit: str,
-    check: str,
-    instruction: str | None,
-    instruction_file: Path | None,
-    split: str,
-    groups: tuple[str, ...],
-    protect: tuple[str, ...],
-    root: Path,
-    as_json: bool,
+    *,
+    repo: Annotated[str, "A repository: a directory, or what `git clone` takes."],
+    commit: Annotated[str, "The commit that the workspace starts from."],
+    check: Annotated[str, "The command that judges: exit code 0 is success."],
+    instruction: Annotated[str | None, "What to tell the agent."],
+    instruction_file: Annotated[Path | None, "A file with what to tell the agent."],
+    split: str = "train",
+    groups: Annotated[tuple[str, ...], "--group", "A group to break results down by.", {"metavar": "KEY=VALUE"}],
+    protect: Annotated[tuple[str, ...], "A path to restore before the check, besides those that it names."],
+    root: Tasks,
+    as_json: Json,
 ) -> None:
     """Make a task from one commit of a git repository."""
     if (instruction is None) == (instruction_file is None):
@@ -92,13 +75,15 @@ def add(
     say(f"{folder.path} is a task now. Its check is `{folder.check.command}`; protected from the agent: {protected}.")
 
 
-@command.command()
-@click.option("--to", "form", type=click.Choice(["harbor"]), required=True, help="The format.")
-@click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: TASKS-harbor).")
-@click.option("--image", default=IMAGE, show_default=True, help="The container image that tasks start from.")
-@_tasks
-@json_option
-def export(form: str, out: Path | None, image: str, root: Path, as_json: bool) -> None:
+@as_command(group=command)
+def export(
+    *,
+    form: Annotated[str, "--to", click.Choice(["harbor"]), "The format."],
+    out: Annotated[Path | None, "The directory to write (default: TASKS-harbor)."],
+    image: Annotated[str, "The container image that tasks start from."] = IMAGE,
+    root: Tasks,
+    as_json: Json,
+) -> None:
     """Write the tasks as Harbor's task folders, with their checks as verifiers."""
     folders = folders_below(root)
     if not folders:
@@ -112,7 +97,7 @@ def export(form: str, out: Path | None, image: str, root: Path, as_json: bool) -
     if as_json:
         print_json({"directory": str(out), "image": image, "tasks": [folder.id for folder in folders]})
     else:
-        say(f"Written: {out} ({quantity(len(folders), 'task')}). Their checks need in {image} what they need here.")
+        say(f"Written: {out} ({quantity(len(folders), 'task')}). Install in {image} whatever their checks need.")
 
 
 def _read(path: Path) -> str:

@@ -6,36 +6,33 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from recompact.attribution.cached_input import CachedInput, cache_sentence, cached_input
 from recompact.attribution.chained import without_chaining
-from recompact.attribution.further_draws import make_further_draws
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.records import digest as digest_of, further_draws, outcomes_in, retry_left_out, settings_of
+from recompact.attribution.means import violations_added
+from recompact.attribution.records import (
+    LOOP,
+    digest as digest_of,
+    further_draws,
+    outcomes_in,
+    refuse_without_effects,
+    retry_left_out,
+    settings_of,
+    way_to_verify,
+)
 from recompact.attribution.registry import allocation_names, allocation_of, with_allocation
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import PostOnly, Uniform
-from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
-from recompact.attribution.verify import verify
-from recompact.attribution.violations import violations_added
-from recompact.cli.console import directory_option, json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import (
-    dry_run_option,
-    ending_early,
-    finish,
-    print_forecast,
-    report_skipped,
-    report_unfinished,
-    skip_option,
-    this_command,
-    with_study,
-)
+from recompact.attribution.verify import make_further_draws, verify
+from recompact.cli.console import print_json, print_tables, say
+from recompact.cli.options import POSITIVE, Directory, DryRun, Json, OfGivenConfig, Skip, as_command
+from recompact.cli.running import Job, print_forecast, report_skipped
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.engine.store.runs import config_of, find_run, is_simulated, open_run
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -48,34 +45,22 @@ from recompact.values.texts import command_line, quantity
 TOP = 20  # harmful boundaries that are listed right away
 
 
-@click.command(name="verify")
-@click.argument("run", metavar="RUN|CONFIG")
-@run_option("the config's file name, where a CONFIG is given", "name")
-@directory_option
-@click.option("--allocation", help=f"How draws are spent: {allocation_names()}.")
-@click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
-@click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")
-@click.option("--confirm", type=click.IntRange(min=1), help="Then make N fresh pairs at each retained boundary.")
-@click.option("--resample", type=click.IntRange(min=1), help="Then make N POST draws there, each with a fresh summary.")
-@dry_run_option
-@click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
-@click.option("--retry", is_flag=True, help="Retry boundaries whose environment broke.")
-@skip_option
-@json_option
+@as_command("verify")
 def command(
-    run: str,
-    name: str | None,
-    directory: Path,
-    allocation: str | None,
-    draws: int | None,
-    control: str | None,
-    confirm: int | None,
-    resample: int | None,
-    dry_run: bool,
-    partial: bool,
-    retry: bool,
-    skip: tuple[str, ...],
-    as_json: bool,
+    run: Annotated[str, {"metavar": "RUN|CONFIG"}],
+    *,
+    name: OfGivenConfig,
+    directory: Directory,
+    allocation: Annotated[str | None, f"How draws are spent: {allocation_names()}."],
+    draws: Annotated[int | None, POSITIVE, "N draws in each arm of every boundary: uniform:N."],
+    control: Annotated[str | None, click.Choice(["aa"]), "Run the A/A control instead: both arms from PRE."],
+    confirm: Annotated[int | None, POSITIVE, "Then make N fresh pairs at each retained boundary."],
+    resample: Annotated[int | None, POSITIVE, "Then make N POST draws there, each with a fresh summary."],
+    dry_run: DryRun,
+    partial: Annotated[bool, "Verify the tasks collected so far."],
+    retry: Annotated[bool, "Retry boundaries whose environment broke."],
+    skip: Skip,
+    as_json: Json,
 ) -> None:
     """Continue from every boundary with and without its compaction, and retain the harmful ones.
 
@@ -94,22 +79,19 @@ def command(
             config = _verify_config(store, config, chosen, beside)
             print_forecast(forecast_verification(config, store), config, path, "json" if as_json else "terminal")
         return
-    again = this_command()
+    job = Job(path, as_json)
     with open_run(path) as store:
         config = _verify_config(store, config, chosen, beside)
-        with ending_early(path, again):
-            if retry:
-                retry_left_out(store)
-                store.retry_set_aside()
-            further = {"confirm": confirm, "resample": resample}
-            if control:
-                work = _control(config, store, as_json)
-            else:
-                work = _verify(config, store, partial, further, skip, as_json)
-            broken, unfinished = finish(work)
-        statement = _report(store, broken is not None, unfinished, config, again, as_json)
+        if retry:
+            retry_left_out(store)
+            store.retry_set_aside()
+        if control:
+            broken = _control(job, config, store)
+        else:
+            broken = _verify(job, config, store, partial, {"confirm": confirm, "resample": resample}, skip)
+        statement = _report(store, job, broken is not None, config)
     _report_broken(broken or {})
-    if unfinished:
+    if job.unfinished:
         sys.exit(1)
     if statement.boundaries and (statement.left_out == statement.boundaries if control else not statement.examined):
         sys.exit(2)
@@ -147,9 +129,9 @@ _Broken = dict[str, Mapping["BoundaryId", str]]
 """The boundaries whose environment broke draws beside the verification, with the reasons, by the draws' purpose."""
 
 
-async def _verify(
-    config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
-) -> _Broken:
+def _verify(
+    job: Job, config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...]
+) -> _Broken | None:
     async def work(study: Study) -> _Broken:
         retained, broken = [each.id for each in (await verify(study, partial=partial)).retained], {}
         if confirm := further["confirm"]:
@@ -162,16 +144,14 @@ async def _verify(
 
     (expected,) = forecast_verification(config, store).works
     floor = expected.done + expected.expected.units
-    return await with_study(config, store, "verify", work, quiet=quiet, floor=floor, skip=skip)
+    return job.play(config, store, "verify", work, floor=floor, skip=skip)
 
 
-async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
+def _control(job: Job, config: Config, store: Store) -> _Broken | None:
     """The A/A control: the same allocation, both arms from PRE."""
     allocation, known = without_chaining(allocation_of(store, config.verify)), outcomes_in(store).outcomes
-    drawn = await with_study(
-        config, store, "control", lambda study: make_further_draws(study, "control", allocation, known), quiet=quiet
-    )
-    return {"control": drawn.left_out}
+    drawn = job.play(config, store, "control", lambda study: make_further_draws(study, "control", allocation, known))
+    return None if drawn is None else {"control": drawn.left_out}
 
 
 def _report_broken(broken: _Broken) -> None:
@@ -181,14 +161,7 @@ def _report_broken(broken: _Broken) -> None:
             say(f"--{purpose}: draws of {id} were left out: {reason}", err=True)
 
 
-def _report(
-    store: Store,
-    done: bool,
-    unfinished: tuple[UnfinishedUnit, ...],
-    config: Config,
-    again: str,
-    as_json: bool,
-) -> Statement:
+def _report(store: Store, job: Job, done: bool, config: Config) -> Statement:
     """Print the result."""
     known = outcomes_in(store)
     verification = read_verdicts(store, config.verify)
@@ -199,7 +172,7 @@ def _report(
     summary["skipped"] = list(store.metadata.skipped)
     summary["further"] = further_draws(store)
     cache, violations = cached_input(store), violations_added(store)
-    if as_json:
+    if job.as_json:
         print_json(
             {
                 **summary,
@@ -208,7 +181,7 @@ def _report(
                 "violations": violations.to_json() if violations else None,
                 "retained": [verdict.to_json() for verdict in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
-                "unfinished": [unit.to_json() for unit in unfinished],
+                "unfinished": job.unfinished_json(),
                 "digest": digest,
             }
         )
@@ -229,9 +202,9 @@ def _report(
                 err=True,
             )
     report_skipped(store)
-    report_unfinished(unfinished, "continuation", again)
+    job.report_unfinished("continuation")
     if digest:
-        click.echo(f"digest: {digest}", err=as_json)
+        click.echo(f"digest: {digest}", err=job.as_json)
     return statement
 
 

@@ -6,24 +6,28 @@ import asyncio
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from recompact.cli.console import directory_option, json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import Directory, Json, as_command
 from recompact.harnesses.registry import HARNESSES
 from recompact.presentation.view.runs import places_of
 from recompact.presentation.view.server import serve
 
 
-@click.command(name="view")
-@click.argument("runs", nargs=-1, metavar="[RUN...]")
-@directory_option
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback (default: any free one).")
-@click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open a browser.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after this many seconds.")
-@json_option
+@as_command("view")
 def command(
-    runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
+    runs: Annotated[tuple[str, ...], {"metavar": "[RUN...]"}],
+    *,
+    directory: Directory,
+    port: Annotated[
+        int, click.IntRange(0, 65535), "Port on loopback (default: any free one).", {"show_default": False}
+    ] = 0,
+    opened: Annotated[bool, "--open/--no-open", "Open a browser."] = True,
+    seconds: Annotated[float | None, "--for", click.FloatRange(min=0), "Stop after this many seconds."],
+    as_json: Json,
 ) -> None:
     """Browse runs: trajectories, compactions, templates and arms, even while a run is being written.
 

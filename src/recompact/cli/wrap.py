@@ -9,22 +9,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from recompact.agents.profiles import PROGRAMS, known_agent
-from recompact.agents.settings import find_program
+from recompact.agents.settings import PROGRAMS, find_program, known_agent
 from recompact.agents.wrapping import SILENCE, Hearing, WrappedAgent, transcript, transcript_of_calls
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import print_json, say
+from recompact.cli.options import POSITIVE, Json, as_command
 from recompact.cli.stopping import end_stopped
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import trajectory_unit
 from recompact.engine.config import AgentConfig, Config
 from recompact.engine.config_parser import load_config
-from recompact.engine.store.calls import call_rows, compressor_usage
+from recompact.engine.store.calls import call_rows, compressor_usage, kept_request
 from recompact.engine.store.records import read_trajectory
-from recompact.engine.store.requests import kept_request
 from recompact.engine.store.runs import run_path
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
@@ -37,22 +36,22 @@ from recompact.values.texts import quantity
 from recompact.values.trajectory import Trajectory
 
 
-@click.command(name="wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("config", type=click.Path(path_type=Path))
-@click.argument("agent", nargs=-1, required=True)
-@click.option("--budget", type=click.IntRange(min=1), help="Tokens of history before a compaction.")
-@click.option("--template", help="A template directory, such as an adapted one, or a built-in template.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the transcript goes (default: NAME.jsonl).")
-@json_option
+@as_command("wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def command(
-    config: Path, agent: tuple[str, ...], budget: int | None, template: str | None, out: Path | None, as_json: bool
+    config: Path,
+    agent: Annotated[tuple[str, ...], {"required": True}],
+    *,
+    budget: Annotated[int | None, POSITIVE, "Tokens of history before a compaction."],
+    template: Annotated[str | None, "A template directory, such as an adapted one, or a built-in template."],
+    out: Annotated[Path | None, "File for the transcript (default: NAME.jsonl)."],
+    as_json: Json,
 ) -> None:
     """Run an agent here, with your rights and with the model and the compaction of CONFIG.
 
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests".
     Recompact points claude, codex, gemini, goose, mini, opencode and pi at its gateway by their profiles. Any other
     must ask its model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL; {url} in its arguments is the
-    gateway's address. Exit code 2: no request reached the gateway. What the agent prints is shown as it comes; with
+    gateway's address. Exit code 2: no request reached the gateway. Shows the agent's output as it comes; with
     --json, on standard error.
     """
     agent = agent[1:] if agent[0] == "--" else agent
@@ -74,7 +73,7 @@ def command(
     known = known_agent(agent)
     settings = replace(loaded.agent, command=agent, profile=known, variables={**dummies, **loaded.agent.variables})
     if known:
-        say(f"recompact: {agent[0]} is set up as by the profile {known}: its model is the gateway's.", err=True)
+        say(f"recompact: {agent[0]} talks to the gateway, as its profile {known} sets it up.", err=True)
     if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
         raise InputError(missing[1])
     try:
@@ -137,15 +136,15 @@ async def _run(config: Config, name: str, as_json: bool) -> tuple[Trajectory, li
             for each in trajectory.boundaries
         ]
     if not hearing.requests:
-        said = trajectory.error.removeprefix(f"task {name}: the agent: ")
-        raise InputError(f"no request of {agent.command[0]} came to the gateway: {said}. {_way_in(agent)}")
+        reason = trajectory.error.removeprefix(f"task {name}: the agent: ")
+        raise InputError(f"no request of {agent.command[0]} came to the gateway: {reason}. {_way_in(agent)}")
     return trajectory, receipts
 
 
 def _silence(agent: AgentConfig, url: str) -> str:
     return (
-        f"{SILENCE:g} s have passed, and no request of {agent.command[0]} has come to the gateway at {url}. If it asks"
-        f" its provider directly, it is not compacted here and costs what it costs there. {_way_in(agent)}"
+        f"{SILENCE:g} s have passed, and no request of {agent.command[0]} has come to the gateway at {url}. It may be"
+        f" asking its provider directly, at your expense and without compaction. {_way_in(agent)}"
     )
 
 
@@ -159,7 +158,7 @@ def _way_in(agent: AgentConfig) -> str:
     return (
         "It has to ask its model at OPENAI_BASE_URL, OPENAI_API_BASE or ANTHROPIC_BASE_URL, which wrap sets. If it"
         " takes its address from elsewhere, write {url}/v1 there (with Anthropic's format: {url}), and {key} for its"
-        " key, in its arguments or in [agent.variables] or [agent.files] of the config. These need none of that:"
+        " key, in its arguments or in [agent.variables] or [agent.files] of the config. These need no such setting:"
         f" {', '.join(sorted(PROGRAMS))}"
     )
 

@@ -1,21 +1,52 @@
-"""Anchors: exact values that the agent used, collected by rule and appended to the summary under a fixed heading.
+"""Anchors: exact values of the replaced turns, collected by rule and appended to the summary, each with its field.
 
-It works on any compressor. No model is asked to copy anything, so none can forget to or copy it wrongly.
+No model is asked to copy anything, so none can forget to or copy it wrongly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from recompact.compressors.protocol import Compaction, Compressor, CompressorInputs
 from recompact.registry import Limit
-from recompact.values.context import Context, Summary, replaced_turns
-from recompact.values.receipt import exact_values_of, shown_text
+from recompact.values.context import Context, Summary, Turn, replaced_turns
+from recompact.values.literals import contains, exact_values
+from recompact.values.receipt import shown_text
 from recompact.values.tokens import TokenCounter
 
 HEADING = "## Exact values from before"
+LONGEST = 80  # characters of a value, and of the name of what it identifies
+PARSED = 20_000  # characters of a text that is read as JSON; of a longer one the beginning is searched
+_NAMES = ("name", "title", "subject", "label")
+_IDENTIFYING = re.compile(r"(?:^|_)(?:id|key|token|code|number)$|[a-z]Id$")
+_LINE = re.compile(r"(?:(?P<field>[^:\s]+): )?(?P<value>\S+)(?: \((?P<name>.*)\))?")
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """An exact value, the field that it stood in, and the name of what it identifies.
+
+    >>> str(Anchor("f2745", "id", "Water bill.txt")), Anchor.read("id: f2745 (Water bill.txt)").name
+    ('id: f2745 (Water bill.txt)', 'Water bill.txt')
+    """
+
+    value: str
+    field: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return (f"{self.field}: " if self.field else "") + self.value + (f" ({self.name})" if self.name else "")
+
+    @staticmethod
+    def read(line: str) -> Anchor:
+        """The anchor of a line that an earlier compaction wrote."""
+        match = _LINE.fullmatch(line)
+        return Anchor(match["value"], match["field"] or "", match["name"] or "") if match else Anchor(line)
 
 
 class Anchors:
@@ -34,9 +65,74 @@ class Anchors:
         post = compaction.context
         gone = [context.turns[n] for n in replaced_turns(context, post)]
         shown = shown_text(post)
-        values = [value for value in dict.fromkeys((*exact_values_of(gone), *earlier)) if value not in shown]
-        post, _ = with_appendix(post, values, limit, self._count)
+        lines = [str(each) for each in _distinct((*anchors_of(gone), *earlier)) if not contains(shown, each.value)]
+        post, _ = with_appendix(post, lines, limit, self._count)
         return replace(compaction, context=post)
+
+
+def anchors_of(turns: Sequence[Turn]) -> Iterator[Anchor]:
+    """The exact values of turns: those of the agent's own calls first, then those of results, the latest first in
+    both."""
+    for turn in reversed(turns):
+        for call in turn.message.calls:
+            yield from _anchors_in(call.arguments)
+    for turn in reversed(turns):
+        for result in turn.results:
+            yield from _anchors_in(result.content)
+
+
+def _anchors_in(text: str) -> Iterator[Anchor]:
+    """The exact values of a text. In JSON they have a field, and shorter ones count as exact as well.
+
+    >>> [str(each) for each in _anchors_in('{"items": [{"id": "f27", "name": "Bill"}], "token": "fil-91fc", "n": 4}')]
+    ['id: f27 (Bill)', 'token: fil-91fc']
+    >>> [str(each) for each in _anchors_in("wrote /srv/notes/a.txt as f27")]
+    ['/srv/notes/a.txt']
+    """
+    try:
+        parsed = json.loads(text) if len(text) <= PARSED else None
+    except (ValueError, RecursionError):
+        parsed = None
+    if isinstance(parsed, dict | list):
+        yield from _leaves(parsed)
+    else:
+        yield from (Anchor(value) for value in exact_values(text))
+
+
+def _leaves(value: Any, field: str = "", name: str = "") -> Iterator[Anchor]:
+    if isinstance(value, dict):
+        names = (value[key] for key in _NAMES if isinstance(value.get(key), str))
+        own = " ".join(next(names, "").split())[:LONGEST]
+        for key, part in value.items():
+            yield from _leaves(part, "_".join(str(key).split()).replace(":", ""), own)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _leaves(part, field, name)
+    elif isinstance(value, str | int) and not isinstance(value, bool):
+        text = str(value)
+        if _is_exact(text, field):
+            yield Anchor(text, field, "" if name == text else name)
+        elif isinstance(value, str):
+            yield from (Anchor(part) for part in exact_values(text))
+
+
+def _is_exact(text: str, field: str) -> bool:
+    """Whether nobody can guess a value: letters with digits, or any number in a field that identifies something."""
+    if not 0 < len(text) <= LONGEST or len(text.split()) != 1 or not re.search(r"\d", text):
+        return False
+    mixed = len(text) > 3 and re.search(r"[A-Za-z]", text) is not None
+    return mixed or _IDENTIFYING.search(field) is not None or text in exact_values(text)
+
+
+def _distinct(anchors: Iterable[Anchor]) -> list[Anchor]:
+    """Each value once, with a field where one is known; a part of another anchor only where it has a field itself."""
+    by_value: dict[str, Anchor] = {}
+    for each in anchors:
+        known = by_value.get(each.value)
+        if known is None or (each.field and not known.field):
+            by_value[each.value] = each  # an update keeps the place of the first
+    every = "\n".join(map(str, by_value.values()))
+    return [each for each in by_value.values() if each.field or every.count(each.value) == 1]
 
 
 def with_appendix(
@@ -45,31 +141,28 @@ def with_appendix(
     limit: int,
     count: TokenCounter,
     heading: str = HEADING,
-    between: str = ", ",
     before: str = "",
 ) -> tuple[Context, int]:
-    """The context with as many entries below its summary as fit into `limit` tokens, the first ones first, and how
-    many those are."""
-    low, high = 0, len(entries)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = count(f"{heading}\n{before}{between.join(entries[:middle])}") <= limit
-        low, high = (middle, high) if fits else (low, middle - 1)
-    if not low:
+    """The context with as many entries below its summary, a line each, as fit into `limit` tokens, the first ones
+    first, and how many those are."""
+
+    def appendix(number: int) -> str:
+        return "\n".join((heading, *(before + entry for entry in entries[:number])))
+
+    number = bisect_right(range(1, len(entries) + 1), limit, key=lambda number: count(appendix(number)))
+    if not number:
         return post, 0
-    above = f"{post.summary.text}\n\n" if post.summary else ""
-    text = f"{above}{heading}\n{before}{between.join(entries[:low])}"
-    summary = replace(post.summary or Summary("", 0), text=text)
-    return replace(post, summary=replace(summary, tokens=count(summary.text))), low
+    text = f"{post.summary.text}\n\n{appendix(number)}" if post.summary else appendix(number)
+    return replace(post, summary=replace(post.summary or Summary("", 0), text=text, tokens=count(text))), number
 
 
-def _without_anchors(context: Context, count: TokenCounter) -> tuple[Context, tuple[str, ...]]:
+def _without_anchors(context: Context, count: TokenCounter) -> tuple[Context, tuple[Anchor, ...]]:
     """The context with a summary that has no anchors, and the anchors that it had."""
     summary = context.summary
     if summary is None or HEADING not in summary.text:
         return context, ()
     text, _, listed = summary.text.rpartition(HEADING)
-    values = tuple(listed.strip().split(", "))
+    anchors = tuple(Anchor.read(line) for line in listed.strip().splitlines())
     text = text.rstrip()
     tokens = count(text)
-    return replace(context, summary=replace(summary, text=text, tokens=tokens) if text else None), values
+    return replace(context, summary=replace(summary, text=text, tokens=tokens) if text else None), anchors

@@ -1,7 +1,6 @@
-"""Checked: what must survive a compaction is looked for in what replaced it, and one repair puts back what is missing.
+"""Checked: looks in what replaced the history for what must survive, and puts back once what is missing.
 
-It works on any compressor. What must survive is said by a check: a rule, questions to the model, or a function of the
-user's own.
+A check decides what must survive: a rule, questions to the model, or a function of the user's own.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def load_check(check: Any, inputs: CompressorInputs, directory: Path = Path()) -
 def repair(post: Context, missing: Sequence[str], tokens: int, budget: int, count: TokenCounter) -> tuple[Context, int]:
     """The context with missing facts appended to its summary, within so many tokens and a quarter of the budget, and
     how many of them fit."""
-    return with_appendix(post, missing, min(tokens, budget // 4), count, HEADING, "\n- ", "- ")
+    return with_appendix(post, missing, min(tokens, budget // 4), count, HEADING, "- ")
 
 
 def _earlier_repairs(pre: Context) -> list[str]:
@@ -133,8 +132,8 @@ class Probes:
 
     async def __call__(self, pre: Context, post: Context) -> tuple[str, ...]:
         self.usage = Usage()
-        gone = replace(pre, turns=tuple(pre.turns[n] for n in replaced_turns(pre, post)))
-        work = "\n\n".join(filter(None, (pre.summary.text if pre.summary else "", gone.history)))
+        dropped_part = replace(pre, turns=tuple(pre.turns[n] for n in replaced_turns(pre, post)))
+        work = "\n\n".join(filter(None, (pre.summary.text if pre.summary else "", dropped_part.history)))
         try:
             written = await self._ask(_ASK.format(number=QUESTIONS, work=work))
             pairs = [line.split("|", 1) for line in written.splitlines() if line.count("|") >= 1][:QUESTIONS]

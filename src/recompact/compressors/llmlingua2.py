@@ -11,6 +11,7 @@ import contextlib
 import os
 import random
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -159,14 +160,8 @@ def newest_words(text: str, limit: int, count: TokenCounter) -> str:
     'two three'
     """
     starts = [n for n in range(len(text)) if not text[n].isspace() and (n == 0 or text[n - 1].isspace())]
-    low, high = 0, len(starts)
-    while low < high:
-        middle = (low + high) // 2
-        if count(text[starts[middle] :]) <= limit:
-            high = middle
-        else:
-            low = middle + 1
-    return text[starts[low] :] if low < len(starts) else ""
+    first = bisect_left(starts, -limit, key=lambda start: -count(text[start:]))
+    return text[starts[first] :] if first < len(starts) else ""
 
 
 @dataclass(frozen=True)

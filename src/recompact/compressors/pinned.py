@@ -1,16 +1,19 @@
-"""Pins: what stays word for word, whatever the compressor does. It works on any compressor."""
+"""Pins: what stays word for word, whatever the compressor does; and recall: what it drops can still be searched by the
+agent, with a tool that the loop offers. Both work on any compressor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Annotated
 
 from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, CompressorInputs
 from recompact.errors import InputError
+from recompact.registry import Limit
 from recompact.values.call_effects import effect_of
 from recompact.values.chat import Message, Usage, user
 from recompact.values.context import Context, Pin, Turn
-from recompact.values.rules import rules_in
+from recompact.values.literals import rules_in
 from recompact.values.session import Call
 from recompact.values.tokens import TokenCounter
 
@@ -99,3 +102,17 @@ def _alone(message: Message) -> Message:
 
 def _pin(message: Message, count: TokenCounter) -> Pin:
     return Pin(message, count(message.content) + 4)  # and the frame of a message
+
+
+class Recall:
+    """Offers the tool `recall`, whose results have up to `tokens` tokens. Its calls are steps like any other."""
+
+    recall_tokens = 1_000
+
+    def __init__(
+        self, inputs: CompressorInputs, inner: Compressor, *, tokens: Annotated[int, Limit(ge=50)] = recall_tokens
+    ) -> None:
+        self._inner = inner
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        return await self._inner.compress(context, budget)

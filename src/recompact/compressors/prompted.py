@@ -5,6 +5,7 @@ What it sees besides the history is the scope; how the prefix is shown to it is 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -61,13 +62,7 @@ class Prompted(CompressorInputs):
                 usage, notes = whole.usage + failure.usage, (*whole.notes, *failure.notes)
                 raise CompactionFailed(str(failure), usage, notes) from None
             results[n] = replace(result, content=f"{SHORTENED.format(size)}\n{text}")
-            whole = Compaction(
-                context,
-                whole.usage + rest.usage,
-                asked_again=whole.asked_again or rest.asked_again,
-                cut=whole.cut or rest.cut,
-                notes=(*whole.notes, *rest.notes),
-            )
+            whole = rest.following(whole)
         shorter = Turn.measured(turn.message, tuple(results), self.count)
         return replace(whole, context=replace(context, turns=(*context.turns[:-1], shorter)))
 
@@ -178,14 +173,8 @@ def _in_one_line(text: str) -> str:
 def cut(text: str, limit: int, count: TokenCounter) -> str:
     """The longest run of whole first lines that fits together with the mark; the mark is always there."""
     lines = text.splitlines()
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count("\n".join([*lines[:middle], CUT])) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return "\n".join([*lines[:low], CUT])
+    kept = bisect_right(range(len(lines)), limit, key=lambda n: count("\n".join([*lines[: n + 1], CUT])))
+    return "\n".join([*lines[:kept], CUT])
 
 
 def _too_long(tokens: int, limit: int) -> str:

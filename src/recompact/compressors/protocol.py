@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from recompact.errors import RecompactError
@@ -30,6 +30,17 @@ class Compaction:
     cut: bool = False
     notes: tuple[str, ...] = ()  # what had to be changed about the replies
     repaired: tuple[str, ...] = ()  # what a check missed and put back
+
+    def following(self, earlier: Compaction) -> Compaction:
+        """This one, with what came of the one before it as well."""
+        return Compaction(
+            self.context,
+            earlier.usage + self.usage,
+            earlier.asked_again or self.asked_again,
+            earlier.cut or self.cut,
+            (*earlier.notes, *self.notes),
+            (*earlier.repaired, *self.repaired),
+        )
 
 
 @runtime_checkable
@@ -88,15 +99,7 @@ class InTurn:
         compaction = await self.first.compress(context, budget)
         if has_room(compaction.context.size, budget):
             return compaction
-        further = await self.then.compress(compaction.context, budget)
-        return replace(
-            further,
-            usage=compaction.usage + further.usage,
-            asked_again=compaction.asked_again or further.asked_again,
-            cut=compaction.cut or further.cut,
-            notes=(*compaction.notes, *further.notes),
-            repaired=(*compaction.repaired, *further.repaired),
-        )
+        return (await self.then.compress(compaction.context, budget)).following(compaction)
 
 
 ROOM = 0.1

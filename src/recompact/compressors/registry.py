@@ -18,16 +18,19 @@ COMPRESSORS = Registry(
         "prompted": "recompact.compressors.prompted:KIND",
         "fifo": "recompact.compressors.fifo:Fifo",
         "llmlingua2": "recompact.compressors.llmlingua2:LLMLingua2",
-        "none": "recompact.compressors.none:KIND",
+        "none": "recompact.compressors.registry:NONE",
         "masking": "recompact.compressors.masking:Masking",
-        "clear_tool_results": "recompact.compressors.clear_tool_results:ClearToolResults",
+        "clear_tool_results": "recompact.compressors.masking:ClearToolResults",
         "anchors": "recompact.compressors.anchors:Anchors",
         "checked": "recompact.compressors.checked:Checked",
         "native": "recompact.compressors.native:Native",
         "pinned": "recompact.compressors.pinned:Pinned",
-        "recall": "recompact.compressors.recall:Recall",
+        "recall": "recompact.compressors.pinned:Recall",
     },
 )
+NONE = CompressorKind(lambda inputs: None)
+"""No compression: the agent keeps its whole history."""
+
 PLUS = "+"
 WRAPPING = ("anchors", "checked", "pinned", "recall")
 """Those that need another one to work on."""

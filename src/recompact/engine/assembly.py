@@ -33,9 +33,9 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import HOSTS, fingerprint, host_needs, load_suite
 from recompact.environments.protocol import Episodes, Suite
 from recompact.errors import InputError
-from recompact.models.limits import Limited, Metered, Price, RateLimits, Retrying, RetryPolicy, Spending
-from recompact.models.protocol import ChatModel, is_simulated
-from recompact.models.registry import load_model
+from recompact.models.endpoint import Price
+from recompact.models.limits import Limited, Metered, Retrying, Spending
+from recompact.models.protocol import ChatModel, is_simulated, load_model
 from recompact.models.shape import Shaped
 from recompact.triggers.registry import load_trigger
 from recompact.values.chat import Usage
@@ -171,9 +171,8 @@ async def open_clients(
             client = _client(config, name, settings)
             if (close := getattr(client, "aclose", None)) is not None:
                 stack.push_async_callback(close)
-            limits = RateLimits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait, max_wait=settings.max_wait)
-            limited = Limited(Shaped(client, count), limits, notices)
+            limited = Limited(Shaped(client, count), settings, notices)
+            policy = replace(settings, attempts=attempts) if attempts else settings
             clients[name] = Retrying(limited, policy, notices, partial(lost, name))
         yield clients
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from recompact.engine.execution.episodes import run_episode, with_differences
 from recompact.engine.execution.scheduler import Unit
+from recompact.engine.rollout import run_episode, with_differences
 from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.protocol import Task
@@ -46,7 +47,7 @@ def trajectory_unit(
             study.agent(calls),
             count=study.count,
             step_limit=study.config.run.step_limit,
-            compressor=lambda opening: None if stop_when_due else study.compressor(calls, task, opening),
+            compressor=partial(study.compressor, calls, task),
             budget=study.config.compressor.budget,
             schedule=study.schedule,
             snapshots=snapshots,

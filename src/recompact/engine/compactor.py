@@ -22,8 +22,7 @@ from recompact.compressors.registry import compose, compressor_kind, load_compre
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.limits import Retrying
-from recompact.models.protocol import ChatModel
-from recompact.models.registry import load_model
+from recompact.models.protocol import ChatModel, load_model
 from recompact.models.shape import Shaped
 from recompact.triggers.protocol import Schedule
 from recompact.triggers.registry import BUDGET, load_trigger
@@ -80,8 +79,12 @@ class Compactor:
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
             raise InputError(f"unknown scope {self.scope!r}: use one of {', '.join(SCOPES)}")
-        if self.budget < 1:
-            raise InputError(f"budget {self.budget} is too small: give at least 1 token")
+        if type(self.budget) is not int or self.budget < 1:
+            raise InputError(f"budget {self.budget!r} is no whole number of tokens from 1 on")
+        if self.otherwise not in ("accept", "keep"):
+            raise InputError(f"unknown otherwise {self.otherwise!r}: use accept or keep")
+        if isinstance(self.pinned, str) or not all(isinstance(text, str) for text in self.pinned):
+            raise InputError("pinned must be a list of texts")
         check_pins(self.pinned, self.budget, self.count)
         if not isinstance(self.template, Template):
             object.__setattr__(self, "template", resolve(str(self.template), Path.cwd()))

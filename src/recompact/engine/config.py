@@ -6,35 +6,31 @@ Nothing is read, built or contacted here: `recompact.engine.config_parser` reads
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le
 
-from recompact.agents.profiles import Profile, profile_named
-from recompact.agents.settings import IGNORED, AgentSettings
+from recompact.agents.settings import AgentProgram, AgentSettings, Profile, profile_named
 from recompact.compressors.protocol import CompressorSettings
 from recompact.engine.rollout import OBSERVATION_TOKENS
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.loading import SUITES
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError, OptionError
-from recompact.models.endpoint import Endpoint, Seconds
-from recompact.models.registry import MODELS
+from recompact.models.endpoint import Amount, Count, Endpoint, Price, RateLimits, RetryPolicy, Seconds
+from recompact.models.protocol import MODELS
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
-from recompact.values.effect import Thresholds
+from recompact.values.outcome import Thresholds
 from recompact.values.reading import key, lines_of
 from recompact.values.texts import command_line
 
-Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
-Amount = Annotated[float, Ge(0), Lt(math.inf)]
 Share = Annotated[float, Ge(0), Le(1)]
 
 TEMPERATURE, TOP_P, EFFORT = "sampling temperature", "sampling by mass", "how much the model reasons, in its own words"
@@ -54,42 +50,26 @@ class SuiteConfig:
     options: dict[str, Any] = key({}, "options of the suite")
     host: bool | str = key(False, 'true: each environment in a process of its own; "ray": on a cluster')
     python: str | None = key(None, "the interpreter of that process")
-    timeout: Seconds = key(120.0, "seconds for one verb of an environment, after which its episode is broken")
-    sandbox: SandboxMode = key("auto", "whether a host is sandboxed: where it can be, always, or never")
+    timeout: Seconds = key(120.0, "seconds for one call of an environment, after which its episode ends as broken")
+    sandbox: SandboxMode = key("auto", "whether a host is sandboxed: where possible, always, or never")
     network: bool = key(False, "whether a sandboxed host has network access")
     env: tuple[str, ...] = key((), "variables that a host gets besides PATH and the locale")
     readable: tuple[str, ...] = key((), "paths that a host may read besides the suite's directory")
-    limits: HostLimits = key(HostLimits(), "what one host may use")
-    models: dict[str, str] = key({}, "role -> model, for hosted environments that ask for one")
+    limits: HostLimits = key(HostLimits(), "the memory, time, processes and disk of one host")
+    models: dict[str, str] = key({}, "role -> model, for hosted environments that need one")
 
 
 @dataclass(frozen=True)
-class PriceConfig:
-    """Money per million tokens."""
-
-    input: Amount = key(0.0, "of a request")
-    output: Amount = key(0.0, "of an answer")
-    cached: Amount | None = key(None, "of what the server had in its cache; default: that of input")
-    currency: str = key("", "such as USD: it is named where money is")
-
-
-@dataclass(frozen=True)
-class ModelConfig(Endpoint):
+class ModelConfig(RetryPolicy, RateLimits, Endpoint):
     """[models.NAME]: where a model is and what may be asked of it."""
 
     use: str = key("openai", "the API: built in, installed, file.py:name or package.module:name")
     options: dict[str, Any] = key({}, "options of an API of your own")
-    attempts: Count = key(8, "tries of one call")
-    retry_wait: Seconds = key(1.0, "the longest first wait in seconds; waits double")
-    max_wait: Seconds = key(120.0, "cap on a server's Retry-After, in seconds")
-    concurrency: Count = key(16, "calls at once")
-    requests_per_minute: Seconds | None = key(None, "a limit of the server")
-    tokens_per_minute: Seconds | None = key(None, "a limit of the server")
-    price: PriceConfig = key(PriceConfig(), "money per million tokens")
+    price: Price = key(Price(), "money per million tokens")
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(AgentProgram):
     """[agent]: the frozen agent."""
 
     model: str = key(DEFAULT_MODELS["agent"], "the agent's model")
@@ -99,17 +79,8 @@ class AgentConfig:
     reasoning_effort: str | None = key(None, EFFORT)
     stop: tuple[str, ...] = key((), "texts that end an answer")
     profile: str | None = key(None, "a known agent in place of our loop")
-    command: tuple[str, ...] = key((), "program and arguments of an agent of your own, or other ones for a profile")
-    variables: dict[str, str] = key({}, "environment variables of that program")
-    files: dict[str, str] = key({}, "files below its home: path -> content")
-    readable: tuple[str, ...] = key((), "places that it may read, such as where it is installed")
-    replace: dict[str, str] = key({}, "pattern -> text: what its tools say differently each time")
-    ids: tuple[str, ...] = key((), "patterns with one group: names generated anew in each run")
-    mask: tuple[str, ...] = key((), "patterns that may differ when a replay is compared")
-    ignore: tuple[str, ...] = key(IGNORED, "files of the workspace that may differ")
-    timeout: Seconds = key(600.0, "seconds from one request to the next")
+    readable: tuple[str, ...] = key((), "paths that it may read, such as its installation")
     sandbox: Literal["require", "off"] = key("require", "off: run it with your rights")
-    limits: HostLimits = key(HostLimits(), "what it may use")
 
     @property
     def external(self) -> bool:
@@ -118,23 +89,17 @@ class AgentConfig:
 
     def settings(self, directory: Path) -> AgentSettings:
         """How the program is to be started; its paths are relative to `directory`."""
-        known = profile_named(self.profile) if self.profile else Profile(())
+        known = profile_named(self.profile) if self.profile else Profile()
         command = known.equip(self.command or known.command) if self.profile else self.command
         if command and "/" in command[0] and not command[0].startswith("{"):  # {home} and the like are filled in later
             command = (str(_absolute(directory, command[0])), *command[1:])
-        return AgentSettings(
-            command=command,
-            variables={**known.variables, **self.variables},
-            files={**known.files, **self.files},
-            readable=tuple(_absolute(directory, place) for place in self.readable),
-            replace={**known.replace, **self.replace},
-            ids=(*known.ids, *self.ids),
-            mask=(*known.mask, *self.mask),
-            ignore=self.ignore,
-            timeout=self.timeout,
-            unsafe=self.sandbox == "off",
-            limits=self.limits,
-        )
+        both: dict[str, Any] = {
+            name: {**getattr(known, name), **getattr(self, name)} for name in ("variables", "files", "replace")
+        }
+        both |= {name: (*getattr(known, name), *getattr(self, name)) for name in ("ids", "mask")}
+        readable = tuple(_absolute(directory, place) for place in self.readable)
+        own = {name: getattr(self, name) for name in ("ignore", "timeout", "limits")}
+        return AgentSettings(command, **both, **own, readable=readable, unsafe=self.sandbox == "off")
 
 
 def _absolute(directory: Path, place: str) -> Path:
@@ -143,7 +108,7 @@ def _absolute(directory: Path, place: str) -> Path:
     return Path(os.path.abspath(directory / Path(place).expanduser()))
 
 
-_OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "mask", "ignore")
+_OF_PROGRAMS = ("profile", *(each.name for each in fields(AgentProgram) if each.name not in ("timeout", "limits")))
 """The keys of [agent] that decide the results of a program and mean nothing to our loop."""
 
 
@@ -159,7 +124,7 @@ class CompressorConfig(CompressorSettings):
     trigger: str = key("budget", "when to compact: budget, turn, phase, interval:N, tool, file.py:name or module:name")
     soft: Share = key(0.6, "share of the budget from which turn and phase look for a good moment")
     min_calls: Count = key(1, "calls of the agent from one compaction to the next, at least")
-    min_gain: Share = key(0.0, "share by which a compaction must make the context smaller, or it is refused")
+    min_gain: Share = key(0.0, "share by which a compaction must shrink the context, or it is refused")
     model: str | None = key(None, "the model that writes summaries; default: the agent's")
     template: str = key("default", "default, checkpoint, structured, observation, or a template directory")
     max_output_tokens: Count = key(8192, "tokens of one summary")
@@ -188,7 +153,7 @@ class RunConfig:
     concurrency: Count = key(16, "episodes at once")
     seed: int = key(0, "of everything random")
     counter: Literal["o200k", "cl100k", "characters"] = key("o200k", "how tokens are counted")
-    directory: str = key("runs", "where runs are kept")
+    directory: str = key("runs", "the directory of runs")
     observation_tokens: Count = key(OBSERVATION_TOKENS, "the agent sees both ends of a longer observation")
     share_prefix: bool = key(True, "arms share their steps up to the first compaction, where that is exact")
 
@@ -211,9 +176,9 @@ class AdaptConfig:
     method: str = key("causes", "causes, pair, facts, acon-ut, gepa, …, an installed one, file.py:name or module:name")
     options: dict[str, Any] = key({}, "options of that method")
     candidates: Count = key(5, "templates to choose from")
-    fit_tasks: Count = key(12, "tasks that candidates are run on: those with the most compactions")
+    fit_tasks: Count = key(12, "tasks to run candidates on: those with the most compactions")
     fit_runs: Count = key(1, "runs of each candidate on each of them")
-    fit_retries: Annotated[int, Ge(0)] = key(2, "new tries of a run that its environment broke")
+    fit_retries: Annotated[int, Ge(0)] = key(2, "retries of a run whose environment broke")
     redraws: Annotated[int, Ge(0)] = key(3, "new draws of a diagnosis or a candidate that breaks a rule")
     evidence_tokens: Count = key(60_000, "tokens of evidence in one call")
 

@@ -14,15 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recompact.agents.profiles import PROFILES
+from recompact.agents.settings import PROFILES
 from recompact.engine.config import Config, ConfigError, Tables
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.loading import HOSTS
 from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE
-from recompact.models.registry import MODELS
+from recompact.models.protocol import MODELS
 from recompact.models.secrets import names_variable
-from recompact.values.reading import Place, lines_of, read_small
+from recompact.values.reading import Place, lines_of, read_small, refuse_deep_keys
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -50,12 +50,13 @@ def parse_config(text: str, path: Path) -> Config:
     recompact.engine.config.ConfigError: c.toml: line 2: [run] has no key 'step_limt'; did you mean 'step_limit'?
     """
     try:
+        refuse_deep_keys(text)
         data = tomllib.loads(text)
+        lines = lines_of(text)
     except RecursionError:
         raise InputError(f"{path} cannot be read: it is nested too deeply") from None
     except ValueError as error:  # also a number of thousands of digits
         raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
-    lines = lines_of(text)
     tables, mistakes = _validate(data, lines)
     if any(not mistake["loc"] for mistake in mistakes):  # the file as a whole: its values are nested too deeply
         raise InputError(f"{path} cannot be read: it is nested too deeply")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recompact.engine.config import CeilingConfig, Config, ModelConfig
-from recompact.models.limits import Price
+from recompact.models.endpoint import Price
 from recompact.values.chat import Usage
 from recompact.values.tables import Number, Row, Table, columns
 from recompact.values.texts import quantity
@@ -139,9 +139,7 @@ def with_price(forecast: Forecast, config: Config) -> Forecast:
 
 def price_of(settings: ModelConfig | None) -> Price:
     """What a model costs by its table in the config; nothing where it has none."""
-    if settings is None:
-        return Price()
-    return Price(settings.price.input, settings.price.output, settings.price.cached)
+    return settings.price if settings else Price()
 
 
 def forecast_table(forecast: Forecast, ceiling: CeilingConfig, spent: Amount = NOTHING, paid: float = 0.0) -> Table:

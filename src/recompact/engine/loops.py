@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recompact.agents.client import InProcessClient
-from recompact.agents.conversation import Conversation
+from recompact.agents.conversation import Conversation, beginning_name
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
-from recompact.agents.threads import beginning_name
 from recompact.agents.wrapping import WorkInPlace
 from recompact.compressors.protocol import SCOPES, Compaction, CompactionFailed, Compressor, Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
-from recompact.engine.execution.episodes import run_episode, with_differences
-from recompact.engine.rollout import Agent
+from recompact.engine.rollout import Agent, run_episode, with_differences
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.own_directory import own_directory

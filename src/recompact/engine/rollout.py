@@ -6,12 +6,13 @@ may continue a start that it shares with others: a rollout that stopped where th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from recompact.compressors.protocol import CompactionFailed, Compressor
-from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
+from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
 from recompact.errors import InputError
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
@@ -22,7 +23,19 @@ from recompact.values.progress import SILENT, Progress
 from recompact.values.recall import RECALL, recall
 from recompact.values.texts import keep_ends
 from recompact.values.tokens import TokenCounter
-from recompact.values.trajectory import COMPACTION_FAILED, Action, Boundary, Ending, Incident, Score, Trajectory
+from recompact.values.trajectory import (
+    COMPACTION_FAILED,
+    Action,
+    Boundary,
+    Ending,
+    Incident,
+    Score,
+    Snapshot,
+    Trajectory,
+)
+
+if TYPE_CHECKING:
+    from recompact.models.journal import UnitCalls
 
 ODD_REPLY = "odd reply"
 """The kind of incident where something about a reply had to be changed before it could be kept."""
@@ -44,79 +57,18 @@ class Agent:
     decoding: Decoding = Decoding(max_output_tokens=2048)
 
 
-@dataclass
-class _State:
-    """How far a rollout has got: its context, and what it has gathered for the trajectory."""
-
-    context: Context
-    turns: list[Turn] = field(default_factory=list)
-    boundaries: list[Boundary] = field(default_factory=list)
-    actions: list[Action] = field(default_factory=list)
-    incidents: list[Incident] = field(default_factory=list)
-    usage: dict[str, Usage] = field(default_factory=dict)
-    peak: int = 0
-    peak_reported: int = 0
-    shared: int = 0
-    earlier: tuple[Turn, ...] = ()  # from before a context that was given
-    compacted: int | None = None  # calls that had been made when a compaction was last tried
-    futile: int = 0  # compactions in a row that gained nothing
-
-    def dropped(self) -> list[Turn]:
-        """The turns that the context no longer shows as they were."""
-        shown = set(self.context.turns)
-        return [turn for turn in (*self.earlier, *self.turns) if turn not in shown]
-
-    def due(self, schedule: Schedule, budget: int) -> bool:
-        """Whether to compact before the next call."""
-        return self.futile < FUTILE and schedule.due(self.context, budget, len(self.turns), self.compacted)
-
-    @staticmethod
-    def after(start: Trajectory) -> _State:
-        """Where a rollout stopped because a compaction was due."""
-        stop = start.boundaries[-1]
-        return _State(
-            context=stop.pre,
-            turns=list(start.turns),
-            actions=list(stop.actions),
-            incidents=list(start.incidents),
-            usage=dict(start.usage),
-            peak=start.peak,
-            peak_reported=start.peak_reported,
-            shared=start.steps,
-        )
-
-    def spend(self, role: str, usage: Usage) -> None:
-        self.usage[role] = self.usage.get(role, Usage()) + usage
-
-    def trajectory(self, task: str, ending: Ending, score: Score, error: str) -> Trajectory:
-        return Trajectory(
-            task=task,
-            turns=tuple(self.turns),
-            boundaries=tuple(self.boundaries),
-            ending=ending,
-            score=score,
-            context=self.context,
-            usage=self.usage,
-            peak=self.peak,
-            peak_reported=self.peak_reported,
-            incidents=tuple(self.incidents),
-            error=error,
-            shared=self.shared,
-        )
-
-
-async def rollout(
-    *,
-    task: str,
-    agent: Agent,
+async def run_episode(
+    task: Task,
     episode: Episode,
-    opening: Opening,
+    agent: Agent,
+    *,
     count: TokenCounter,
-    context: Context | None = None,
-    compressor: Compressor | None = None,
+    step_limit: int = 50,
+    compressor: Callable[[Opening], Compressor | None] = lambda opening: None,
     budget: int = 4096,
     schedule: Schedule = BY_BUDGET,
-    step_limit: int = 50,
+    snapshot: Snapshot | None = None,
+    context: Context | None = None,
     actions: Sequence[Action] = (),
     earlier: Sequence[Turn] = (),
     snapshots: bool = True,
@@ -125,108 +77,214 @@ async def rollout(
     start: Trajectory | None = None,
     stop_when_due: bool = False,
 ) -> Trajectory:
-    """Run the agent until the environment is done or the steps are used up, or with `stop_when_due` until a compaction
-    is due. `start` is such a rollout, which this one continues.
+    """Play an episode, from its start or from a `snapshot`, until the environment is done or the steps are used up, or
+    with `stop_when_due` until a compaction is due. `start` is the trajectory of such a stop, to go on from.
 
     `actions` and `earlier` turns are those from before a context that is given; `snapshots=False` leaves the state out
     of boundaries where nobody will continue from them. The agent sees both ends of an observation over
-    `observation_tokens`. Failures of a model that are not the agent's own doing (rate limits, authentication) are
-    raised: they say nothing about it.
+    `observation_tokens`. An environment that fails to start or to restore ends its own trajectory, with no steps.
+    Failures of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing
+    about it.
     """
-    given = context if context is not None else Context(opening.prefix)
-    state = _State(given, actions=list(actions), earlier=tuple(earlier)) if start is None else _State.after(start)
-    opening, own = _with_own_tools(opening, schedule), _OwnTools(schedule, count)
-    fixed = _fixed_tokens(opening, count)
-    # Running out of steps is a failure, whatever state the environment is in, unless its benchmark judges that state.
+    if start is not None:
+        snapshot = start.boundaries[-1].snapshot
+    try:
+        if snapshot is not None and (expect := getattr(episode, "expect", None)) is not None:
+            expect(snapshot)  # some begin differently where they know what they will be restored to
+        opening = await episode.start()
+        if snapshot is not None:
+            await episode.restore(snapshot)
+        rollout = _Rollout(
+            agent,
+            episode,
+            _with_own_tools(opening, schedule),
+            count,
+            budget,
+            schedule,
+            observation_tokens,
+            context=Context(opening.prefix) if context is None else context,
+            actions=list(actions),
+            earlier=earlier,
+        )
+        if start is not None:
+            rollout.go_on_from(start)
+        work = None if stop_when_due else compressor(opening)
+        trajectory = await _roll_out(rollout, task.id, work, step_limit, snapshots, progress, stop_when_due)
+    except EnvironmentFailed as failure:
+        empty = Context(()) if context is None else context
+        trajectory = Trajectory(task.id, (), (), "environment error", Score.of(False), empty, error=str(failure))
+    finally:
+        await episode.close()
+    for change, times in sorted(episode.changes.items()):
+        text = f"{change}, {times} times" if times > 1 else change
+        trajectory = trajectory.with_incident(Incident(trajectory.steps, "value changed", text))
+    return trajectory
+
+
+def with_differences(trajectory: Trajectory, calls: UnitCalls) -> Trajectory:
+    """The trajectory, with an incident where a resumed unit diverged from its journal."""
+    if not calls.differed:
+        return trajectory
+    text = "when it was resumed the environment answered differently, so part of it was run anew"
+    return trajectory.with_incident(Incident(0, "replay differed", text))
+
+
+@dataclass
+class _Rollout:
+    """One rollout: who plays what, by which rules, how far it has got, and what it has gathered for the trajectory."""
+
+    agent: Agent
+    episode: Episode
+    opening: Opening
+    count: TokenCounter
+    budget: int
+    schedule: Schedule
+    observation_tokens: int
+    context: Context
+    actions: list[Action]
+    earlier: Sequence[Turn]  # from before a context that was given
+    turns: list[Turn] = field(default_factory=list)
+    boundaries: list[Boundary] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    peak: int = 0
+    peak_reported: int = 0
+    shared: int = 0
+    compacted: int | None = None  # calls that had been made when a compaction was last tried
+    futile: int = 0  # compactions in a row that gained nothing
+
+    @cached_property
+    def fixed(self) -> int:
+        """Tokens that are sent with every call besides the compressible part."""
+        texts = [m.content + "".join(c.arguments for c in m.calls) for m in self.opening.prefix]
+        texts.extend(canonical(tool.to_json()) for tool in self.opening.tools)
+        return sum(self.count(text) for text in texts)
+
+    @cached_property
+    def tool_names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.opening.tools)
+
+    @cached_property
+    def own_tools(self) -> frozenset[str]:
+        """Tools whose calls the loop answers itself; no environment hears of them."""
+        return frozenset(tool.name for tool in self.schedule.tools)
+
+    @property
+    def due(self) -> bool:
+        """Whether to compact before the next call."""
+        return self.futile < FUTILE and self.schedule.due(self.context, self.budget, len(self.turns), self.compacted)
+
+    def go_on_from(self, start: Trajectory) -> None:
+        """Be where another rollout stopped because a compaction was due."""
+        stop = start.boundaries[-1]
+        self.context, self.actions, self.turns = stop.pre, list(stop.actions), list(start.turns)
+        self.incidents, self.usage = list(start.incidents), dict(start.usage)
+        self.peak, self.peak_reported, self.shared = start.peak, start.peak_reported, start.steps
+
+    def spend(self, role: str, usage: Usage) -> None:
+        self.usage[role] = self.usage.get(role, Usage()) + usage
+
+    def note(self, kind: str, *texts: str, step: int = 0) -> None:
+        self.incidents += [Incident(step or len(self.turns), kind, text) for text in texts]
+
+    async def boundary(self, post: Context, state: bool, asked_again: bool = False, cut: bool = False) -> Boundary:
+        """A compaction here, with everything that a rollout needs to go on from there."""
+        snapshot = await self.episode.snapshot() if state else None
+        number, actions = len(self.boundaries) + 1, tuple(self.actions)
+        return Boundary(number, len(self.turns), self.context, post, snapshot, actions, asked_again, cut)
+
+
+async def _roll_out(
+    rollout: _Rollout,
+    task: str,
+    compressor: Compressor | None,
+    step_limit: int,
+    snapshots: bool,
+    progress: Progress,
+    stop_when_due: bool,
+) -> Trajectory:
+    """Run the agent to the end. Running out of steps is a failure, whatever state the environment is in, unless its
+    benchmark judges that state."""
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:
-        while len(state.turns) < step_limit:
-            if stop_when_due and state.due(schedule, budget):
+        while len(rollout.turns) < step_limit:
+            if stop_when_due and rollout.due:
                 ending = "compaction due"
-                state.boundaries.append(await _stop(episode, state))
+                rollout.boundaries.append(await rollout.boundary(rollout.context, state=True))
                 break
-            if compressor is not None and state.due(schedule, budget):
-                state.context = await _compact(compressor, budget, schedule, episode, state, snapshots)
-            finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens, own)
+            if compressor is not None and rollout.due:
+                await _compact(rollout, compressor, snapshots)
+            finished = await _step(rollout)
             progress.step()
             if finished:
-                ending, score = "finished", await episode.score()
+                ending, score = "finished", await rollout.episode.score()
                 break
         else:
-            if opening.judged_at_limit:
-                score = await episode.score()
+            if rollout.opening.judged_at_limit:
+                score = await rollout.episode.score()
     except ContextOverflow as failure:
         ending, error = "context overflow", str(failure)
     except Refused as failure:
         ending, error = "refused", str(failure)
     except EnvironmentFailed as failure:
         ending, error = "environment error", str(failure)
-    for role, usage in episode.usage.items():
-        state.spend(role, usage)
-    return state.trajectory(task, ending, score, error)
+    for role, usage in rollout.episode.usage.items():
+        rollout.spend(role, usage)
+    return Trajectory(
+        task=task,
+        turns=tuple(rollout.turns),
+        boundaries=tuple(rollout.boundaries),
+        ending=ending,
+        score=score,
+        context=rollout.context,
+        usage=rollout.usage,
+        peak=rollout.peak,
+        peak_reported=rollout.peak_reported,
+        incidents=tuple(rollout.incidents),
+        error=error,
+        shared=rollout.shared,
+    )
 
 
-async def _step(
-    agent: Agent,
-    episode: Episode,
-    opening: Opening,
-    count: TokenCounter,
-    fixed: int,
-    state: _State,
-    observation_tokens: int,
-    own: _OwnTools,
-) -> bool:
+async def _step(rollout: _Rollout) -> bool:
     """One message of the agent with its results; whether it ended the episode."""
-    context = state.context
-    reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding, context.digest))
-    state.spend("agent", reply.usage)
-    state.incidents += [Incident(len(state.turns), ODD_REPLY, note) for note in reply.notes]
-    state.peak = max(state.peak, fixed + context.size)
-    state.peak_reported = max(state.peak_reported, reply.usage.input)
-    results, finished = await _act(reply, episode, opening, state, own)
-    results = tuple(_shorten_result(result, observation_tokens, count, state) for result in results)
-    turn = Turn.measured(reply.message, results, count)
-    state.turns.append(turn)
-    state.context = context.extended(turn)
+    context, agent = rollout.context, rollout.agent
+    reply = await agent.model.reply(Request(context.messages, rollout.opening.tools, agent.decoding, context.digest))
+    rollout.spend("agent", reply.usage)
+    rollout.note(ODD_REPLY, *reply.notes)
+    rollout.peak = max(rollout.peak, rollout.fixed + context.size)
+    rollout.peak_reported = max(rollout.peak_reported, reply.usage.input)
+    results, finished = await _act(rollout, reply)
+    turn = Turn.measured(reply.message, tuple(_shorten_result(rollout, result) for result in results), rollout.count)
+    rollout.turns.append(turn)
+    rollout.context = context.extended(turn)
     return finished
 
 
-async def _compact(
-    compressor: Compressor, budget: int, schedule: Schedule, episode: Episode, state: _State, snapshots: bool
-) -> Context:
+async def _compact(rollout: _Rollout, compressor: Compressor, snapshots: bool) -> None:
     """One compaction: Eq. 1's second case, recorded as a boundary. One that gains nothing is refused."""
-    pre, step = state.context, len(state.turns)
-    state.compacted = step
+    pre = rollout.context
+    rollout.compacted = len(rollout.turns)
     try:
-        compaction = await compressor.compress(pre, budget)
+        compaction = await compressor.compress(pre, rollout.budget)
     except (CompactionFailed, ContextOverflow, Refused) as failure:
         if isinstance(failure, CompactionFailed):
-            state.spend("compressor", failure.usage)
-            state.incidents += [Incident(step, ODD_REPLY, note) for note in failure.notes]
-        state.incidents.append(Incident(step, COMPACTION_FAILED, str(failure)))
-        return pre
+            rollout.spend("compressor", failure.usage)
+            rollout.note(ODD_REPLY, *failure.notes)
+        rollout.note(COMPACTION_FAILED, str(failure))
+        return
     if compaction.usage.calls:
-        state.spend("compressor", compaction.usage)
-    state.incidents += [Incident(step, ODD_REPLY, note) for note in compaction.notes]
-    if not schedule.gains(pre.size, compaction.context.size):
-        state.futile += 1
-        state.incidents.append(Incident(step, COMPACTION_FAILED, _futile(pre, compaction.context, state.futile)))
-        return pre
-    state.futile = 0
-    state.boundaries.append(
-        Boundary(
-            index=len(state.boundaries) + 1,
-            step=step,
-            pre=pre,
-            post=compaction.context,
-            snapshot=await episode.snapshot() if snapshots else None,
-            actions=tuple(state.actions),
-            asked_again=compaction.asked_again,
-            cut=compaction.cut,
-        )
-    )
-    return compaction.context
+        rollout.spend("compressor", compaction.usage)
+    rollout.note(ODD_REPLY, *compaction.notes)
+    if not rollout.schedule.gains(pre.size, compaction.context.size):
+        rollout.futile += 1
+        rollout.note(COMPACTION_FAILED, _futile(pre, compaction.context, rollout.futile))
+        return
+    rollout.futile = 0
+    boundary = await rollout.boundary(compaction.context, snapshots, compaction.asked_again, compaction.cut)
+    rollout.boundaries.append(boundary)
+    rollout.context = compaction.context
 
 
 def _futile(pre: Context, post: Context, times: int) -> str:
@@ -234,25 +292,16 @@ def _futile(pre: Context, post: Context, times: int) -> str:
     return f"it gained too little: {pre.size:,} tokens would have become {post.size:,}{ended}"
 
 
-async def _stop(episode: Episode, state: _State) -> Boundary:
-    """The place where a compaction is due, with everything that a rollout needs to go on from there."""
-    context, actions = state.context, tuple(state.actions)
-    return Boundary(1, len(state.turns), context, context, await episode.snapshot(), actions)
-
-
-async def _act(
-    reply: Reply, episode: Episode, opening: Opening, state: _State, own: _OwnTools
-) -> tuple[tuple[Message, ...], bool]:
+async def _act(rollout: _Rollout, reply: Reply) -> tuple[tuple[Message, ...], bool]:
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
-    message = reply.message
+    message, opening = reply.message, rollout.opening
     if not message.calls:
         if opening.text_actions and (opening.empty_actions or message.content.strip()):
             action = Action("", text=message.content)
-            observation = await episode.step(action)
-            state.actions.append(action)
+            observation = await rollout.episode.step(action)
+            rollout.actions.append(action)
             return (user(observation.text),), observation.done
         return (user(_no_call(reply, opening)),), False
-    tool_names = {tool.name for tool in opening.tools}
     results: list[Message] = []
     finished = False
     for call in message.calls:
@@ -260,18 +309,19 @@ async def _act(
             results.append(Message("tool", "Error: not executed, the task was ended before.", call_id=call.id))
             continue
         try:
-            if call.name not in tool_names:
-                raise ValueError(f"there is no tool {call.name!r}; the tools are {', '.join(sorted(tool_names))}")
+            if call.name not in rollout.tool_names:
+                names = ", ".join(sorted(rollout.tool_names))
+                raise ValueError(f"there is no tool {call.name!r}; the tools are {names}")
             action = Action.of(call)
         except ValueError as mistake:
             hint = " (the message was cut at the output limit)" if reply.finish == "length" else ""
             results.append(Message("tool", f"Error: {mistake}{hint}", call_id=call.id))
             continue
-        if (answer := own.answer(action, state)) is not None:
-            results.append(Message("tool", answer, call_id=call.id))
+        if call.name in rollout.own_tools:
+            results.append(Message("tool", _own_answer(rollout, action), call_id=call.id))
             continue
-        observation = await episode.step(action)
-        state.actions.append(action)
+        observation = await rollout.episode.step(action)
+        rollout.actions.append(action)
         results.append(Message("tool", observation.text, call_id=call.id))
         finished = observation.done
     return tuple(results), finished
@@ -285,38 +335,26 @@ def _with_own_tools(opening: Opening, schedule: Schedule) -> Opening:
     return replace(opening, tools=(*opening.tools, *schedule.tools)) if schedule.tools else opening
 
 
-@dataclass(frozen=True)
-class _OwnTools:
-    """Calls that the loop answers itself; no environment hears of them."""
-
-    schedule: Schedule
-    count: TokenCounter
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(tool.name for tool in self.schedule.tools)
-
-    def answer(self, action: Action, state: _State) -> str | None:
-        """None where it is no such call."""
-        if action.name not in self._names:
-            return None
-        if action.name != RECALL.name:
-            return NOTED
-        query = action.arguments.get("query")
-        if not isinstance(query, str) or not query.strip():
-            return "Error: recall needs a query, a text to look for."
-        return recall(query, state.dropped(), self.schedule.recall, self.count)
+def _own_answer(rollout: _Rollout, action: Action) -> str:
+    """What the loop answers to a call of one of its own tools."""
+    if action.name != RECALL.name:
+        return NOTED
+    query = action.arguments.get("query")
+    if not isinstance(query, str) or not query.strip():
+        return "Error: recall needs a query, a text to look for."
+    shown = set(rollout.context.turns)
+    dropped = [turn for turn in (*rollout.earlier, *rollout.turns) if turn not in shown]
+    return recall(query, dropped, rollout.schedule.recall, rollout.count)
 
 
-def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:
+def _shorten_result(rollout: _Rollout, result: Message) -> Message:
     """A result that fits the cap; the cut is marked in it and counted as an incident."""
-    text, omitted = keep_ends(result.content, limit, count)
+    limit = rollout.observation_tokens
+    text, omitted = keep_ends(result.content, limit, rollout.count)
     if not omitted:
         return result
-    text_of_incident = (
-        f"an observation of about {limit + omitted:,} tokens was cut to {limit:,} ([run] observation_tokens)"
-    )
-    state.incidents.append(Incident(len(state.turns) + 1, "observation cut", text_of_incident))
+    cut = f"an observation of about {limit + omitted:,} tokens was cut to {limit:,} ([run] observation_tokens)"
+    rollout.note("observation cut", cut, step=len(rollout.turns) + 1)
     return replace(result, content=text)
 
 
@@ -330,10 +368,3 @@ def _no_call(reply: Reply, opening: Opening) -> str:
     if reply.finish == "length":
         return f"Error: the message was cut at the output limit before it called a tool. Call one of: {names}."
     return f"Error: the message called no tool. Each message must call one of: {names}."
-
-
-def _fixed_tokens(opening: Opening, count: TokenCounter) -> int:
-    """What is sent with every call besides the compressible part."""
-    texts = [m.content + "".join(c.arguments for c in m.calls) for m in opening.prefix]
-    texts.extend(canonical(tool.to_json()) for tool in opening.tools)
-    return sum(count(text) for text in texts)

@@ -16,7 +16,7 @@ from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, CompressorSettings
 from recompact.compressors.registry import load_compressor
 from recompact.engine.config import CompressorConfig, Config
-from recompact.engine.execution.scheduler import Executor, Unit, run_units
+from recompact.engine.execution.scheduler import InProcess, Unit, run_units
 from recompact.engine.rollout import Agent
 from recompact.engine.store.plan import RecordedProgress
 from recompact.engine.store.store import Store
@@ -25,9 +25,8 @@ from recompact.errors import InputError
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
-from recompact.triggers.observation import LongObservation
-from recompact.triggers.protocol import Schedule, Trigger
-from recompact.triggers.registry import load_trigger
+from recompact.triggers.protocol import Schedule
+from recompact.triggers.registry import LongObservation, load_trigger
 from recompact.values.chat import Decoding, Reply, Request
 from recompact.values.progress import SILENT, Notices, Progress
 from recompact.values.template import Template
@@ -53,7 +52,7 @@ class Study:
     store: Store
     spending: Spending
     count: TokenCounter
-    executor: Executor
+    executor: InProcess
     progress: Progress = SILENT
     method: AnyMethod | None = None  # the caller's own; otherwise the config names it
     notices: Notices = field(default_factory=Notices)  # where its models say that they are waiting
@@ -158,8 +157,8 @@ class Study:
     def schedule(self) -> Schedule:
         """When to compact, and what the loop offers the agent for it."""
         c = self.config.compressor
-        trigger: Trigger | None = LongObservation(self.count) if c.scope == "observation" else None
-        trigger = trigger or load_trigger(c.trigger, self.config.directory)
+        long = c.scope == "observation"
+        trigger = LongObservation(self.count) if long else load_trigger(c.trigger, self.config.directory)
         return Schedule(trigger, c.soft, c.min_calls, c.min_gain, self.compressor_kind.recall)
 
     def compressing(self, settings: CompressorConfig) -> Study:

@@ -27,7 +27,7 @@ def _message(data: bytes) -> Message:
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise MalformedMessage(f"bytes that are no JSON ({type(error).__name__})") from None
+        raise MalformedMessage(f"bytes that are not JSON ({type(error).__name__})") from None
     if not isinstance(message, dict):
         raise MalformedMessage(f"a JSON {type(message).__name__} in place of an object")
     return message

@@ -27,7 +27,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Report:
+class ConformanceReport:
     """What `conformance` found. It prints as one line for each check."""
 
     task: str
@@ -57,7 +57,7 @@ async def conformance(
     branches: int = 50,
     mask: Mask | Iterable[str] | None = None,
     ask: AsyncAsk | None = None,
-) -> Report:
+) -> ConformanceReport:
     """Check that episodes of this task can be brought back to a state, whatever other episodes did meanwhile.
 
     `actions` should make the environment use everything it has; snapshots are taken after `at` of them (default: half).
@@ -70,7 +70,7 @@ async def conformance(
         )
     trial = _Trial(episodes, task, tuple(actions), at, branches, masker(mask), ask)
     checks = [await _run_check(name, check, trial) for name, check in _CHECKS.items()]
-    return Report(task.id, trial.strategy, tuple(checks))
+    return ConformanceReport(task.id, trial.strategy, tuple(checks))
 
 
 @dataclass

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
+from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task, tool as make_tool
 from recompact.environments.shaping import from_numpy, shape_json, show_value
 from recompact.errors import InputError
 from recompact.values.chat import ToolSpec, system, user
@@ -33,11 +33,7 @@ state."""
 Tasks = Mapping[str, tuple[str, str | Check]]
 """From an id to the text of the task and the expected answer, or a check."""
 
-FINISH = ToolSpec(
-    "finish",
-    "End the task and give the answer.",
-    {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
-)
+FINISH = make_tool("finish", "End the task and give the answer.", ["answer"], answer={"type": "string"})
 
 INSTRUCTIONS = "Do the task with the tools you have, one call at a time. When it is done, call finish with the answer."
 

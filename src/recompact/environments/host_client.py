@@ -126,6 +126,8 @@ class HostClient:
                 return message["ok"]
             if message.get("kind") == "NotImplementedError":
                 raise NotImplementedError(verb)
+            if reason := await self._excess_of(self._process):  # it may be told as "No space left on device"
+                raise await self._end_host(f"{verb}: {reason}")
             raise EnvironmentFailed(f"{self._what}: {verb} {shape_line(message['error'])}")
         raise await self._end_malformed(verb, f"more than {_ASKS} calls for a model")
 
@@ -213,7 +215,8 @@ class HostClient:
 
     async def _excess_of(self, process: HostProcess) -> str:
         limits = self._settings.limits
-        return excess(process.pids(), limits) or await asyncio.to_thread(disk_excess, process.private, limits)
+        used = excess(process.pids(), limits, process.scratch)
+        return used or await asyncio.to_thread(disk_excess, process.private, limits)
 
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -25,7 +25,14 @@ from recompact.environments import host
 from recompact.environments.async_channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.own_directory import own_directory, remove_tree
-from recompact.environments.process_tree import children_of, descendants, kill_all, stop_tree, wait_readable
+from recompact.environments.process_tree import (
+    children_of,
+    descendants,
+    kill_all,
+    open_in_memory,
+    stop_tree,
+    wait_readable,
+)
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.sandbox import (
     HostLimits,
@@ -80,10 +87,13 @@ class HostProcess:
         group: ControlGroup,
         *,
         sandboxed: bool,
+        scratch: Mapping[str, int],
         channel: AsyncChannel,
         lifeline: Lifeline,
     ) -> None:
         self.private, self.channel = private, channel
+        self.scratch: list[int] = []  # descriptors of its file systems in memory
+        self._sizes = scratch
         self._process, self._group, self._sandboxed, self._lifeline = process, group, sandboxed, lifeline
         self._first: int | None = None  # a handle on the first process inside the sandbox, with which all others end
 
@@ -92,6 +102,7 @@ class HostProcess:
         if self._sandboxed and self._first is None:
             with contextlib.suppress(OSError, IndexError):
                 self._first = os.pidfd_open(children_of(self._process.pid)[0])
+            self.scratch = open_in_memory(self.pids() if self._sizes else (), self._sizes)
 
     def pids(self) -> list[int]:
         """The host and every process below it."""
@@ -131,6 +142,8 @@ class HostProcess:
         if self._first is not None:
             wait_readable(self._first, _END_PATIENCE)  # until the kernel has ended every process inside
             os.close(self._first)
+        while self.scratch:
+            os.close(self.scratch.pop())
         self._group.remove()
         remove_tree(self.private)
 
@@ -138,6 +151,7 @@ class HostProcess:
 def start_host(settings: HostSettings, log: int) -> HostProcess:
     """Start a host that prints to `log`. Raises OSError where it cannot be started."""
     program = bubblewrap_for(settings)
+    scratch = settings.limits.in_memory(program, "/tmp", _HOME)
     private = Path(tempfile.mkdtemp(dir=own_directory()))
     channel, theirs = socket_pair()
     lifeline = Lifeline()
@@ -147,7 +161,7 @@ def start_host(settings: HostSettings, log: int) -> HostProcess:
             new_group(settings.limits.processes, settings.limits.memory).kept_on_success() as group,
             system_call_filter() as filters,
         ):
-            command, started = _command(settings, program, private, theirs.fileno(), lifeline.theirs, filters)
+            command, started = _command(settings, program, private, scratch, theirs.fileno(), lifeline.theirs, filters)
             process = subprocess.Popen(
                 group.entered(command),
                 stdin=subprocess.DEVNULL,
@@ -164,11 +178,20 @@ def start_host(settings: HostSettings, log: int) -> HostProcess:
         raise
     finally:
         lifeline.hand_over()
-    return HostProcess(process, private, group, sandboxed=program is not None, channel=channel, lifeline=lifeline)
+    sandboxed = program is not None
+    return HostProcess(
+        process, private, group, sandboxed=sandboxed, scratch=scratch, channel=channel, lifeline=lifeline
+    )
 
 
 def _command(
-    settings: HostSettings, program: str | None, private: Path, channel: int, lifeline: int, filters: Sequence[int]
+    settings: HostSettings,
+    program: str | None,
+    private: Path,
+    scratch: Mapping[str, int],
+    channel: int,
+    lifeline: int,
+    filters: Sequence[int],
 ) -> tuple[list[str], dict[str, Any]]:
     """The command line of a host, and where and with which variables it is started."""
     home, temporary = private / "home", private / "tmp"
@@ -186,7 +209,7 @@ def _command(
     if program is None:
         command.append("--guarded")
         return command, {"cwd": directory, "env": host_variables(settings, str(home), str(temporary))}
-    policy = _policy(settings, directory, python, private)
+    policy = _policy(settings, directory, python, private, scratch)
     return wrap_command(program, command, policy, filters), {"cwd": "/", "env": {}}
 
 
@@ -220,7 +243,9 @@ def _is_place(path: Path) -> bool:
         return False
 
 
-def _policy(settings: HostSettings, directory: Path, python: str, private: Path) -> SandboxPolicy:
+def _policy(
+    settings: HostSettings, directory: Path, python: str, private: Path, scratch: Mapping[str, int]
+) -> SandboxPolicy:
     (private / "passwd").write_text(f"episode:x:1000:1000::{_HOME}:/bin/sh\n")
     (private / "group").write_text("episode:x:1000:\n")
     named = [(directory / place).resolve() for place in settings.readable]
@@ -240,7 +265,8 @@ def _policy(settings: HostSettings, directory: Path, python: str, private: Path)
     return SandboxPolicy(
         directory=str(directory) if any(directory == place for place, _ in readable) else "/tmp",
         readable=readable,
-        writable=[(private / "tmp", "/tmp"), (private / "home", _HOME)],
+        writable=[] if scratch else [(private / "tmp", "/tmp"), (private / "home", _HOME)],
+        scratch=scratch,
         hidden=[place.resolve() for place in settings.hidden],
         searched=own,
         network=settings.network,

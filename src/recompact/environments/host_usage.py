@@ -10,23 +10,31 @@ from functools import cache
 from pathlib import Path
 
 from recompact.environments.files import tree_excess
-from recompact.environments.process_tree import held_open, proportional, resident
+from recompact.environments.process_tree import held_open, proportional, resident, used_in_memory
 from recompact.environments.sandbox import HostLimits
 
-_FILES_EACH = 6  # open files of the harness for one host, at most
+_FILES_EACH = 8  # open files of the harness for one host, at most
 
 _log = logging.getLogger(__name__)
 
 
-def excess(pids: Sequence[int], limits: HostLimits) -> str:
-    """What these processes use too much of, or nothing."""
+def excess(pids: Sequence[int], limits: HostLimits, scratch: Sequence[int] = ()) -> str:
+    """What these processes use too much of, or nothing. `scratch` are the file systems that
+    they have in memory."""
     if len(pids) > limits.processes:
         return f"it had more than {limits.processes} processes ([suite.limits] processes)"
     memory, disk = held_open(pids)
     if disk > limits.disk:
         return f"it wrote more than {limits.disk:,} bytes to files that it removed and kept open ([suite.limits] disk)"
-    shared = sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory
-    return memory_excess(limits) if shared or memory > limits.memory else ""
+    written = used_in_memory(scratch)
+    if written > limits.disk:
+        return _disk_excess(f"more than {limits.disk:,} bytes")
+    memory += written
+    if sum(map(resident, pids)) + memory > limits.memory:
+        own, mapped = (sum(bytes) for bytes in zip(*map(proportional, pids), strict=True))
+        if own + max(mapped, memory) > limits.memory:
+            return memory_excess(limits)
+    return ""
 
 
 def memory_excess(limits: HostLimits) -> str:
@@ -37,7 +45,11 @@ def memory_excess(limits: HostLimits) -> str:
 def disk_excess(private: Path, limits: HostLimits) -> str:
     """A message if a host has overfilled its own directories, or nothing. With many files this takes a while."""
     excess = tree_excess(private, limits.disk)
-    return f"it wrote {excess} to its directories ([suite.limits] disk)" if excess else ""
+    return _disk_excess(excess) if excess else ""
+
+
+def _disk_excess(excess: str) -> str:
+    return f"it wrote {excess} to its directories ([suite.limits] disk)"
 
 
 class _Places:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 
 def descendants(pid: int, most: int = 100_000) -> list[int]:
@@ -46,12 +46,14 @@ def resident(pid: int) -> int:
     return 0
 
 
-def proportional(pid: int) -> int:
-    """Bytes of memory of one process, where a page that n processes share counts 1/n. Where this cannot be known,
-    because it lets nobody look, all of its memory counts."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup") as file:
-        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
-    return resident(pid)
+def proportional(pid: int) -> tuple[int, int]:
+    """Bytes of memory of one process, where a page that n processes share counts 1/n: its own, and those of files that
+    are only memory. Where this cannot be known, because it lets nobody look, all of its memory is its own."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup") as file:
+        sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in file if line.startswith("Pss")}
+        shared = sizes.get("Pss_Shmem:", 0)
+        return sizes.get("Pss:", 0) - shared, shared
+    return resident(pid), 0
 
 
 def held_open(pids: Iterable[int]) -> tuple[int, int]:
@@ -68,6 +70,31 @@ def held_open(pids: Iterable[int]) -> tuple[int, int]:
     return sum(memory.values()), sum(disk.values())
 
 
+def open_in_memory(pids: Iterable[int], sizes: Mapping[str, int]) -> list[int]:
+    """Descriptors of these places, file systems of their own in memory, as one of the processes sees them. One that
+    sees file systems of another size there is not in the sandbox yet."""
+    for pid in pids:
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):  # only root may ask about the first
+            handles = []
+            for place, size in sizes.items():
+                handles.append(os.open(f"/proc/{pid}/root{place}", os.O_PATH | os.O_DIRECTORY))
+                stack.callback(os.close, handles[-1])
+                system = os.fstatvfs(handles[-1])
+                if system.f_blocks != -(-size // system.f_frsize):
+                    raise FileNotFoundError(place)
+            stack.pop_all()
+            return handles
+    return []
+
+
+def used_in_memory(handles: Iterable[int]) -> int:
+    """Bytes that such file systems take, also when all that saw them have ended."""
+    systems = list(map(os.fstatvfs, handles))
+    blocks = sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in systems)
+    return blocks + sum((each.f_files - each.f_ffree) * _NAME_COST for each in systems)
+
+
+_NAME_COST = 1024  # bytes that the kernel needs for a file, however empty
 _REMOVED = " (deleted)"
 _MEMORY = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")  # the third is memory that is mapped to be shared
 

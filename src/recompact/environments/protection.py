@@ -13,7 +13,14 @@ from functools import cache
 from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
-from recompact.environments.sandbox import SandboxMode, SandboxPolicy, find_bubblewrap, wrap_command
+from recompact.environments.sandbox import (
+    HostLimits,
+    SandboxMode,
+    SandboxPolicy,
+    find_bubblewrap,
+    kernel_limit,
+    wrap_command,
+)
 
 _OWN_TASKS = 16  # of the sandbox itself, at most
 _ROOM = 16  # tasks in a trial that is to succeed
@@ -70,11 +77,11 @@ def new_group(processes: int, memory: int) -> ControlGroup:
     limit = process_limit()
     if limit.groups is None:
         return ControlGroup()
-    most = memory + memory // 4 if limit.memory else 0
+    most = kernel_limit(memory) if limit.memory else 0
     return ControlGroup.new(limit.groups, most_tasks(processes), most, limit.memory_groups)
 
 
-def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
+def describe(mode: SandboxMode = "auto", network: bool = False, limits: HostLimits | None = None) -> str:
     """Which protection hosts have here, in one line."""
     program, problem = find_bubblewrap()
     if mode == "off":
@@ -83,19 +90,23 @@ def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
         text = f"hosts are not sandboxed, they run with your rights, without your variables: {problem}"
     else:
         text = f"hosts are sandboxed by bubblewrap, {'with' if network else 'without'} network"
-    return f"{text}; {describe_limit(sandboxed=mode != 'off' and program is not None)}"
+    return f"{text}; {describe_limit(mode != 'off' and program is not None, limits or HostLimits())}"
 
 
-def describe_limit(sandboxed: bool) -> str:
-    """Who limits how many processes are started and what they use, in a few words."""
-    limit = process_limit()
-    held = "the kernel limits how many processes they start"
-    if limit.groups is not None and limit.memory:
-        return f"{held} and their memory; what they write is watched, but not limited by the kernel"
-    rest = "their memory and what they write are watched, but not limited by the kernel"
-    if limit.groups is not None or (limit.inside and sandboxed):
-        return f"{held}; {rest}"
-    return "how many processes they start, their memory and what they write are watched, but not limited by the kernel"
+def describe_limit(sandboxed: bool, limits: HostLimits, *watched: str) -> str:
+    """What of it the kernel limits and what is only watched, in a few words: how many processes are started, what they
+    use, and what else is always `watched`."""
+    limit, program = process_limit(), find_bubblewrap()[0] if sandboxed else None
+    held = {
+        "how many processes they start": limit.groups is not None or (limit.inside and sandboxed),
+        "their memory": limit.groups is not None and limit.memory,
+        "what they write to their home and /tmp": bool(limits.in_memory(program, "/tmp")),
+        **dict.fromkeys(watched, False),
+    }
+    by_kernel, by_us = (", ".join(what for what in held if held[what] is kind) for kind in (True, False))
+    return "; ".join(
+        [f"limited by the kernel: {by_kernel or 'nothing'}", *([f"only watched: {by_us}"] if by_us else [])]
+    )
 
 
 def _holds_inside(program: str) -> bool:

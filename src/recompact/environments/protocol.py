@@ -37,6 +37,11 @@ class Opening:
     judged_at_limit: bool = False  # what was done counts even if the agent ran out of steps before it said so
 
 
+def tool(name: str, description: str, required: Sequence[str], **properties: Mapping[str, Any]) -> ToolSpec:
+    """A tool whose arguments have these JSON schemas."""
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": list(required)})
+
+
 @dataclass(frozen=True)
 class Observation:
     """What came back from one action. `done` ends the episode; `error` marks a text that reports a mistake."""

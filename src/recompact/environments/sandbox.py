@@ -51,6 +51,18 @@ class HostLimits:
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
 
+    def in_memory(self, program: str | None, *places: str) -> dict[str, int]:
+        """Those places of a sandbox that are to be file systems of their own, with their sizes: all, where `program`
+        can make such ones and `memory` has room for what may be written there; otherwise none."""
+        if program is None or self.disk > self.memory or "--size" not in _help(program):
+            return {}
+        return dict.fromkeys(places, kernel_limit(self.disk))
+
+
+def kernel_limit(limit: int) -> int:
+    """Where the kernel stops what is watched as well: later than the watcher, who can say what the matter is."""
+    return limit + limit // 4
+
 
 @dataclass(frozen=True)
 class SandboxPolicy:
@@ -63,6 +75,7 @@ class SandboxPolicy:
     directory: str  # where it starts, as seen from inside
     readable: Sequence[tuple[Path, str]] = ()  # a place, and where it is inside: nothing below it can be changed
     writable: Sequence[tuple[Path, str]] = ()
+    scratch: Mapping[str, int] = field(default_factory=dict)  # places that are empty, in memory and end with it: bytes
     hidden: Sequence[Path] = ()  # places below others that are to seem empty
     searched: Sequence[Path] = ()  # readable places whose pipes and sockets are hidden: others may listen there
     network: bool = False
@@ -162,7 +175,7 @@ def _can_filter(program: str) -> bool:
 
 def _refuse_covered(policy: SandboxPolicy) -> None:
     for place, inside in policy.readable:
-        for _, mount in policy.writable:
+        for mount in (*(mount for _, mount in policy.writable), *policy.scratch):
             if Path(mount).is_relative_to(inside):
                 raise InputError(
                     f"{place} cannot be shown in a sandbox: as {inside} it would lie over {mount}, which a sandbox has"
@@ -185,6 +198,8 @@ def _arguments(program: str, policy: SandboxPolicy) -> Iterator[str]:
     if policy.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
     yield from ("--remount-ro", "/dev")
+    for place_inside, size in policy.scratch.items():
+        yield from ("--size", str(size), "--tmpfs", place_inside)
     for place_outside, inside in policy.writable:
         yield from ("--bind", str(place_outside), inside)
     for place_outside, inside in policy.readable:
@@ -244,7 +259,8 @@ def _is_needed(hidden: Path, policy: SandboxPolicy) -> bool:
     """Whether it was named to be seen, or can be written somewhere within; then only what is named besides can be
     hidden."""
     named = any(Path(inside) == hidden for _, inside in policy.readable)
-    return named or any(Path(inside).is_relative_to(hidden) for _, inside in policy.writable)
+    writable = (*(inside for _, inside in policy.writable), *policy.scratch)
+    return named or any(Path(inside).is_relative_to(hidden) for inside in writable)
 
 
 def _is_gone_with(hidden: Path, other: Path, policy: SandboxPolicy) -> bool:
@@ -291,17 +307,21 @@ def is_private(place: Path) -> bool:
     return any(each.is_relative_to(place.resolve()) for each in private)
 
 
-_ARCHITECTURES = {  # as in linux/audit.h; then the numbers of socket, add_key, request_key and keyctl
-    "x86_64": (0xC000003E, 41, 248, 249, 250),
-    "aarch64": (0xC00000B7, 198, 217, 218, 219),
-    "riscv64": (0xC00000F3, 198, 217, 218, 219),
+_ARCHITECTURES = {  # as in linux/audit.h; then the numbers of socket, shmget, semget, msgget and the calls for keys
+    "x86_64": (0xC000003E, 41, 29, 64, 68, 248, 249, 250),
+    "aarch64": (0xC00000B7, 198, 194, 190, 186, 217, 218, 219),
+    "riscv64": (0xC00000F3, 198, 194, 190, 186, 217, 218, 219),
 }
+_SEGMENT, _SEMAPHORES = (
+    16 * 1024,
+    32,
+)  # of a namespace's 4,096 and 32,000, as nobody can count them: no process has them
 _IO_URING_SETUP = 425
 _OTHER_ABI = 0x40000000  # x32 on x86_64; no call anywhere has a higher number
 _FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of classic BPF
-_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, on little-endian machines
+_NUMBER, _ARCHITECTURE, _ARGUMENT, _SECOND = 0, 4, 16, 24  # offsets in struct seccomp_data, on little-endian machines
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 
 
@@ -309,14 +329,17 @@ def filter_program(machine: str) -> bytes | None:
     """The program for a machine, as bubblewrap takes it; None where the numbers of its calls are not known here."""
     if machine not in _ARCHITECTURES:
         return None
-    architecture, socket, *keys = _ARCHITECTURES[machine]
+    architecture, socket, shmget, semget, *refused = _ARCHITECTURES[machine]
     none = _REFUSE | errno.ENOSYS
     steps = [
         *((_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, none)),
         *((_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _OTHER_ABI), (_RETURN, 0, 0, none)),
         *((_EQUAL, 0, 1, _IO_URING_SETUP), (_RETURN, 0, 0, none)),
     ]
-    for call in keys:
+    for call, most in ((shmget, _SEGMENT), (semget, _SEMAPHORES)):
+        steps += [(_EQUAL, 0, 6, call), (_LOAD, 0, 0, _SECOND + 4), (_EQUAL, 0, 2, 0), (_LOAD, 0, 0, _SECOND)]
+        steps += [(_AT_LEAST, 0, 1, most + 1), (_RETURN, 0, 0, _REFUSE | errno.EINVAL), (_RETURN, 0, 0, _ALLOW)]
+    for call in refused:
         steps += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _REFUSE | errno.EPERM)]
     steps += [(_EQUAL, 1, 0, socket), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _ARGUMENT)]
     for family in _FAMILIES:

@@ -20,14 +20,7 @@ from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import ActionError, tree_excess
-from recompact.environments.process_tree import (
-    descendants,
-    held_open,
-    kill_all,
-    resident,
-    stop_tree,
-    wait_readable,
-)
+from recompact.environments.process_tree import descendants, held_open, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import (
     SandboxPolicy,

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.adaptation.registry import method_in
+from recompact.adaptation.method import method_in
 from recompact.engine.config import Config
 from recompact.engine.store.runs import open_run, run_path
 from recompact.engine.study import Watch

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.means import MeanEffects, mean_effects
+from recompact.attribution.means import MeanEffects, ViolationEffect, mean_effects, violations_added
 from recompact.attribution.verify import verify
-from recompact.attribution.violations import ViolationEffect, violations_added
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
 from recompact.engine.config import Config

@@ -199,15 +199,13 @@ def _parse_arm(
     ending = f"@{trigger}" if trigger else ""
     swept = (int(parsed["budget"]),) if parsed["budget"] else budgets
     named = [(f"{name}@{budget}{ending}", budget) for budget in swept] or [(f"{name}{ending}", settings.budget)]
-    if joined and PROMPTED in stages:
-        kind = PLUS.join(stages)
-        return [
-            Arm(label, kind, budget, scope, template=own, trigger=trigger)
-            for label, budget in named
-            for scope in scopes
-        ]
     if place is None and name != PROMPTING:
-        return [Arm(label, PLUS.join(stages), budget, trigger=trigger) for label, budget in named]
+        template, own_scopes = (own, scopes) if PROMPTED in stages else (None, (None,))
+        return [
+            Arm(label, PLUS.join(stages), budget, scope, template=template, trigger=trigger)
+            for label, budget in named
+            for scope in own_scopes
+        ]
     if place is not None and ":" in place and not Path(place).is_dir():  # the user's own compressor
         return [Arm(label, place, budget, trigger=trigger) for label, budget in named]
     template = own if place is None else resolve(place, Path())

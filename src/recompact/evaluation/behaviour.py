@@ -15,8 +15,7 @@ from recompact.engine.store.runs import overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episodes, Literals
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import common, read_arms
-from recompact.evaluation.caveats import left_out
+from recompact.evaluation.arm_runs import common, left_out, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
 from recompact.evaluation.summary import SIMULATED
 from recompact.values.chat import canonical

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, compaction_lines, left_out, seen_tasks
 from recompact.evaluation.arms import NONE, PROMPTING, label
-from recompact.evaluation.caveats import compaction_lines, left_out, seen_tasks
 from recompact.evaluation.metrics import group_tasks, metric, reliability
 from recompact.evaluation.paired import Comparison, compare_many, difference_warnings, size_warnings
 from recompact.evaluation.summary import (

@@ -5,7 +5,7 @@ Where the server reported what it had cached, that counts; otherwise what was th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -16,9 +16,9 @@ from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.summary import Evaluation
 from recompact.values.chat import Usage
-from recompact.values.prices import PRICES, CompactionBill, cost, cost_of_summary, same_beginning
+from recompact.values.receipt import PRICES, CompactionBill, cost, cost_of_summary, same_beginning
 from recompact.values.stats import Estimate, bootstrap
-from recompact.values.tables import Number, Table, columns
+from recompact.values.tables import Cell, Number, Table, estimate_cell, tabulate
 
 # --- one trajectory
 
@@ -174,31 +174,6 @@ def costs_of(store: Store, evaluation: Evaluation) -> tuple[ArmCosts, ...]:
 
 def cost_table(costs: Sequence[ArmCosts]) -> Table:
     """Arms by what they cost; empty where nobody counted tokens."""
-    rows = tuple(
-        (
-            each.arm,
-            *(Number(value / 1000) for value in (each.read, each.written, each.output, each.summaries)),
-            Number(each.cost.value / 1000, interval=(each.cost.low / 1000, each.cost.high / 1000)),
-            Number(each.bill.cost / 1000, 2) if each.bill else None,
-            Number(each.bill.saved / 1000, 2) if each.bill else None,
-            each.bill.payback if each.bill else None,
-            Number(100 * each.paid, 0) if each.paid is not None else None,
-        )
-        for each in costs
-        if each.cost.value
-    )
-    titles = {
-        "arm": "arm",
-        "read": "read",
-        "written": "written",
-        "output": "output",
-        "summaries": "summaries",
-        "cost": "Cost",
-        "each": "a compaction",
-        "saved": "saves a call",
-        "payback": "pays after",
-        "paid": "paid, %",
-    }
     source = (
         "What was read from the cache is what the server reported"
         if all(each.reported for each in costs)
@@ -209,4 +184,16 @@ def cost_table(costs: Sequence[ArmCosts]) -> Table:
         "A compaction costs its summary and what the next call writes instead of reading; each later call reads so much"
         " less, so it pays after that many calls. Paid: compactions after which the agent made that many calls.",
     )
-    return Table("Cost with a prompt cache", columns(*titles, **titles), rows, notes)
+    cells: dict[str, tuple[str, Callable[[ArmCosts], Cell]]] = {
+        "arm": ("arm", lambda each: each.arm),
+        "read": ("read", lambda each: Number(each.read / 1000)),
+        "written": ("written", lambda each: Number(each.written / 1000)),
+        "output": ("output", lambda each: Number(each.output / 1000)),
+        "summaries": ("summaries", lambda each: Number(each.summaries / 1000)),
+        "cost": ("Cost", lambda each: estimate_cell(each.cost, 1, scale=1 / 1000)),
+        "each": ("a compaction", lambda each: Number(each.bill.cost / 1000, 2) if each.bill else None),
+        "saved": ("saves a call", lambda each: Number(each.bill.saved / 1000, 2) if each.bill else None),
+        "payback": ("pays after", lambda each: each.bill.payback if each.bill else None),
+        "paid": ("paid, %", lambda each: None if each.paid is None else Number(100 * each.paid, 0)),
+    }
+    return tabulate("Cost with a prompt cache", [each for each in costs if each.cost.value], cells, notes)

@@ -80,8 +80,8 @@ async def open_evaluation(
         raise InputError(f"{run.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
     async with open_study(same, run, evaluation=True, **objects) as study:
         own = resolve(config.compressor.template, config.directory)
-        given = study.compressor_kind if objects.get("compressor") else compressor_in(config)
-        yield replace(study, config=config, template=own, compressor_kind=given)
+        own_kind = study.compressor_kind if objects.get("compressor") else compressor_in(config)
+        yield replace(study, config=config, template=own, compressor_kind=own_kind)
 
 
 def with_split(config: Config, split: str, limit: int | None = None) -> Config:

@@ -9,13 +9,13 @@ A pair that broke counts as whatever would be worst for the claim in question.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import count
 from random import Random
 from statistics import fmean
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.values.betting import ERROR, first_above, further_values, lower_bound, upper_bound
@@ -65,20 +65,16 @@ class Pick:
     run: int
 
 
-class PairSource(Protocol):
-    """Where pairs come from."""
+@dataclass(frozen=True)
+class PairSource:
+    """Where pairs come from. `empty` is a gate without pairs, which has the names of things; of all `items`, each is
+    drawn with the same probability. `play` gives a pair for each pick, and None where the item cannot be played at all,
+    whatever the side: existing work is reused, and it raises `Unfinished` where a model failed."""
 
-    @property
-    def empty(self) -> Gate:
-        """A gate without pairs, which has the names of things."""
-
-    @property
-    def items(self) -> Sequence[str]:
-        """All items, each of which is drawn with the same probability."""
-
-    async def play(self, picks: Sequence[Pick]) -> list[Pair | None]:
-        """A pair for each pick; None where the item cannot be played at all, whatever the side. Existing work is
-        reused. Raises `Unfinished` where a model failed."""
+    empty: Gate
+    items: Sequence[str]
+    play: Callable[[Sequence[Pick]], Awaitable[list[Pair | None]]]
+    simulated: Callable[[], bool] = lambda: False  # asked at the end: before, no model has been asked
 
 
 @dataclass(frozen=True)
@@ -207,7 +203,8 @@ async def run_gate(source: PairSource, margin: float, most: int, seed: int = 0) 
 
     def gate() -> Gate:
         usable = len(items) - len(unusable)
-        return replace(source.empty, margin=margin, items=usable, pairs=tuple(pairs), unusable=tuple(unusable))
+        held = replace(source.empty, margin=margin, items=usable, pairs=tuple(pairs), unusable=tuple(unusable))
+        return replace(held, simulated=source.simulated())
 
     while not source.empty.identical and len(pairs) < most and len(unusable) < len(items):
         due = [next(picks) for _ in range(min(BATCH, most - len(pairs)))]

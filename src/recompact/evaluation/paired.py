@@ -12,8 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
-from recompact.evaluation.caveats import Uncompacted, uncompacted_arms
+from recompact.evaluation.arm_runs import ArmRuns, Common, Uncompacted, common, uncompacted_arms, with_all_questions
 from recompact.evaluation.metrics import PeakSource, is_share, metric, peak_source, per_task, reliability
 from recompact.values.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.values.texts import quantity
@@ -169,7 +168,7 @@ def constant_share(estimate: Estimate, tasks: int) -> Estimate:
     value = estimate.value
     if not value or estimate.low != estimate.high or not tasks:
         return estimate
-    unseen = 1 - (1 - CONFIDENCE) ** (1 / tasks)
+    unseen = hidden_share(tasks)
     return Estimate(value, value - unseen * (1 + value), value + unseen * (1 - value))
 
 

@@ -19,11 +19,9 @@ from recompact.engine.store.store import Store
 from recompact.values.call_effects import ASIDE, effect_of
 from recompact.values.chat import canonical
 from recompact.values.context import Context, Turn
-from recompact.values.literals import Literal, covers, literals as audit_literals
-from recompact.values.moments import Moment
+from recompact.values.literals import Literal, covers, literals as audit_literals, rules_in, says
 from recompact.values.outcome import BoundaryId
-from recompact.values.rules import rules_in, says
-from recompact.values.session import Call
+from recompact.values.session import Call, SessionCompaction
 from recompact.values.trajectory import Action
 
 Kind = Choice["fact", "rule", "next", "open"]
@@ -111,7 +109,7 @@ def points_of_run(store: Store) -> Iterator[CompactionPoint]:
         yield CompactionPoint(name, boundary.pre, boundary.post, later or turns[row.step :], following)
 
 
-def point_of_moment(moment: Moment, name: str, budget: int | None = None) -> CompactionPoint:
+def point_of_compaction(moment: SessionCompaction, name: str, budget: int | None = None) -> CompactionPoint:
     """A compaction of a recorded session. Unless a budget is given, others have as many tokens as the harness left, or,
     where that cannot be read, a fifth."""
     left = budget or (moment.post.size if moment.post and moment.post.size else moment.pre.size // 5)

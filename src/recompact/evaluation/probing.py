@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from recompact.adaptation.method import answer_unit
 from recompact.attribution.divergence import visible_text
 from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.engine.execution.scheduler import Unit
@@ -19,7 +20,7 @@ from recompact.evaluation.probes import CompactionPoint, Probe
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.values.candidate import read_record
-from recompact.values.chat import Decoding, Request, canonical, sha256, system, user
+from recompact.values.chat import Decoding, Request, sha256, system, user
 from recompact.values.context import Context
 from recompact.values.stats import FEWEST, bootstrap_ratios
 
@@ -50,7 +51,7 @@ class Compacted:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeResult:
     """One probe under one condition. `right` is None where nobody could tell."""
 
     probe: Probe
@@ -74,7 +75,7 @@ class Condition:
     name: str
     tokens: int
     before: int  # tokens of history before the compaction
-    asked: tuple[Asked, ...]
+    asked: tuple[ProbeResult, ...]
     failed: str = ""
 
     def kept(self, kind: str = "fact") -> tuple[int, int]:
@@ -133,7 +134,7 @@ class Probing:
     def _share(
         self,
         name: str,
-        counted: Callable[[Asked], int | None],
+        counted: Callable[[ProbeResult], int | None],
         kind: str | None = "fact",
         known: Collection[tuple[str, str]] | None = None,
     ) -> Share | None:
@@ -212,25 +213,25 @@ def unit_name(point: CompactionPoint, *more: object) -> str:
 
 def compaction_unit(
     study: Study, name: str, point: CompactionPoint, arm: Arm, generations: int = GENERATIONS
-) -> Unit[Compacted]:
+) -> Unit[Any]:
     """One point, compacted by one arm, and its result compacted again after the turns that followed."""
 
-    async def play(calls: UnitCalls) -> Compacted:
+    async def play(calls: UnitCalls) -> dict[str, Any]:
         under = arm.study(study)
         task = "\n".join(message.content for message in point.pre.prefix if message.role == "user")
         compressor = under.compressor(calls, Task(point.name, task), Opening(point.pre.prefix, ()))
         assert compressor is not None
-        texts, tokens = [], []
+        texts, tokens, failed = [], [], ""
         try:
             budget = point.budget or under.config.compressor.budget
             async for context in _generations(compressor, point, budget, generations):
                 texts.append(visible_text(context))
                 tokens.append(context.size)
         except (CompactionFailed, ContextOverflow, Refused) as failure:
-            return Compacted(tuple(texts), tuple(tokens), str(failure))
-        return Compacted(tuple(texts), tuple(tokens))
+            failed = str(failure)
+        return asdict(Compacted(tuple(texts), tuple(tokens), failed))
 
-    return Unit(name, play, _recorder(study, name, asdict))
+    return answer_unit(study.store, name, KIND, play)
 
 
 async def _generations(
@@ -242,14 +243,6 @@ async def _generations(
         for turn in point.following:
             context = context.extended(turn)
         yield (await compressor.compress(context, budget)).context
-
-
-def _recorder(study: Study, name: str, to_json: Callable[[Any], Any]) -> Callable[[Any, float], None]:
-    def record(value: Any, seconds: float) -> None:
-        with study.store.transaction():
-            study.store.finish(name, KIND, canonical(to_json(value)), seconds)
-
-    return record
 
 
 def _condition(
@@ -265,7 +258,7 @@ def _condition(
         met_again = again is None or each.shown_in(between)
         right = None if reply is None else each.answered_by(reply) or (False if each.kind == "fact" else None)
         shown_again = None if again is None or met_again else each.shown_in(again)
-        asked.append(Asked(each, each.shown_in(text), shown_again, each.shown_in(latest), reply, right))
+        asked.append(ProbeResult(each, each.shown_in(text), shown_again, each.shown_in(latest), reply, right))
     return Condition(point.name, name, size, point.pre.size, tuple(asked), compacted.failed)
 
 
@@ -303,15 +296,15 @@ async def _ask(
     return {where: str(study.store.result(name)["reply"]) for where, name in units.items()}
 
 
-def _question(study: Study, name: str, model: str, role: str, told: str, text: str) -> Unit[str]:
-    async def play(calls: UnitCalls) -> str:
-        request = Request((system(told), user(text)), decoding=_ANSWER)
+def _question(study: Study, name: str, model: str, role: str, instructions: str, text: str) -> Unit[Any]:
+    async def play(calls: UnitCalls) -> dict[str, str]:
+        request = Request((system(instructions), user(text)), decoding=_ANSWER)
         try:
-            return (await calls.bound(study.models[model], role).reply(request)).message.content
+            return {"reply": (await calls.bound(study.models[model], role).reply(request)).message.content}
         except (ContextOverflow, Refused) as failure:
-            return f"unknown ({failure.kind})"
+            return {"reply": f"unknown ({failure.kind})"}
 
-    return Unit(name, play, _recorder(study, name, lambda reply: {"reply": reply}))
+    return answer_unit(study.store, name, KIND, play)
 
 
 async def _judge(study: Study, probing: Probing) -> Probing:
@@ -331,7 +324,7 @@ async def _judge(study: Study, probing: Probing) -> Probing:
     await study.complete("judge", KIND, units)
     agrees = {text: _agrees(str(study.store.result(name)["reply"])) for text, name in names.items()}
 
-    def decided(asked: Asked) -> Asked:
+    def decided(asked: ProbeResult) -> ProbeResult:
         if asked.reply is None or asked.right or asked.probe.kind == "fact":
             return asked
         return replace(asked, right=agrees[_case(asked.probe, asked.reply)], judged=True)

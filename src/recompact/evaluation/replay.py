@@ -12,19 +12,17 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.continuations import play_draw, recompress
+from recompact.attribution.continuations import draw_beside, opening_of, play_draw, play_fresh
 from recompact.attribution.controls import citations
-from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import priors_of
-from recompact.attribution.records import outcomes_in, says_nothing, settings_of
+from recompact.attribution.records import copied_arms, outcomes_in, says_nothing, settings_of
 from recompact.attribution.registry import allocation_of
-from recompact.compressors.protocol import CompactionFailed
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit, Unit
 from recompact.engine.store.adaptations import read_adaptations
-from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
+from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import ContinuationRow, continuation_rows
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -33,19 +31,18 @@ from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
-from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.values.candidate import Candidate
 from recompact.values.chat import canonical
-from recompact.values.effect import Effect, Thresholds
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, ContinuationArm, Effect, Outcome, Outcomes, Thresholds
 from recompact.values.template import Template
 from recompact.values.texts import command_line
 from recompact.values.trajectory import Boundary, Trajectory
 
 PHASE = "replay"
-PRE, POST, CONTROL = "PRE", "POST", "control"
-NO_SUMMARY = "no summary"
+PRE: ContinuationArm = "PRE"
+POST: ContinuationArm = "POST"
+CONTROL = "control"
 READ_OFF = "chained"  # the ending of a draw that was not made: docs/attribution.md
 
 
@@ -106,7 +103,7 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Case:
+class ReplayCase:
     """What all draws at one boundary have in common."""
 
     study: Study
@@ -165,7 +162,7 @@ def winners(store: Store) -> dict[str, Candidate]:
     return {method: winner for method, winner in records.items() if winner is not None}
 
 
-def _plan(case: Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
+def _plan(case: ReplayCase, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
     """The units of a replay, each with its arm; None is PRE."""
     existing = sum(row.arm == PRE and not says_nothing(PRE, row.ending) for row in _rows(case))
     plan: dict[str, Arm | None] = {case.unit(PRE, n): None for n in range(draws - existing)}
@@ -178,7 +175,7 @@ def refuse_evaluation(store: Store) -> None:
         raise InputError(f"{store.path} is an evaluation, whose boundaries cannot be continued: replay a collected run")
 
 
-async def case_of(study: Study, id: BoundaryId) -> Case:
+async def case_of(study: Study, id: BoundaryId) -> ReplayCase:
     """A boundary to go back to; raises where there is none."""
     store = study.store
     refuse_evaluation(store)
@@ -188,7 +185,7 @@ async def case_of(study: Study, id: BoundaryId) -> Case:
     boundary = read_boundary(store, id.unit, id.index)
     if boundary.snapshot is None:
         raise InputError(f"{id} has no snapshot to continue from: collect the run again")
-    return Case(study, tasks[id.unit], id, boundary)
+    return ReplayCase(study, tasks[id.unit], id, boundary)
 
 
 def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
@@ -206,66 +203,48 @@ def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
     )
 
 
-async def try_restore(case: Case) -> Opening:
+async def try_restore(case: ReplayCase) -> Opening:
     """Check that the environment can be brought back to the boundary at all, before any model is asked for it."""
 
     async def play(calls: UnitCalls) -> Opening:
-        episode = case.study.episodes.episode(case.task, case.study.ask(calls))
-        try:
-            opening = await episode.start()
-            assert case.boundary.snapshot is not None
-            await episode.restore(case.boundary.snapshot)
-        finally:
-            await episode.close()
-        return opening
+        return await opening_of(case.study, case.task, calls, case.boundary.snapshot)
 
     name = f"{PHASE}/{case.task.id}/{case.id.index}/restore"
     try:
         return await case.study.executor.submit(Unit(name, play, record=lambda opening, seconds: None))
     except EnvironmentFailed as failure:
         raise InputError(
-            f"{case.id} cannot be brought back, so there is nothing to compare: {failure}. Choose another boundary"
+            f"{case.id} cannot be restored, so there is nothing to compare: {failure}. Choose another boundary"
             f" ({command_line('boundaries', case.study.store.path)}), or fix the environment"
         ) from None
 
 
 def draw_unit(
-    case: Case, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]
-) -> Unit[Trajectory | None]:
-    """One draw. If it comes to nothing, it is not recorded and the reason goes into `failed`: the next command tries it
-    again, and pays for nothing twice."""
-    study = case.study
+    case: ReplayCase, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]
+) -> Unit[Trajectory]:
+    """One draw. Why it came to nothing goes into `failed`: the next command tries it again, and pays for nothing
+    twice."""
+    study, task, side = case.study, case.task, PRE if arm is None else POST
 
-    async def play(calls: UnitCalls) -> Trajectory | None:
-        boundary, usage = case.boundary, {}
-        if arm is not None:
-            compressor = arm.study(study).compressor(calls, case.task, opening)
+    async def play(calls: UnitCalls) -> Trajectory:
+        if arm is None:
+            continuation = await play_draw(study, task, case.boundary, "PRE", calls)
+        else:
+            compressor = arm.study(study).compressor(calls, task, opening)
             assert compressor is not None
-            try:
-                boundary, usage["compressor"] = await recompress(boundary, compressor, study.config.compressor.budget)
-            except (CompactionFailed, ContextOverflow, Refused) as failure:
-                failed[name] = f"{NO_SUMMARY}: {failure}"
-                return None
-        continuation = await play_draw(study, case.task, boundary, "PRE" if arm is None else "POST", calls)
-        if reason := says_nothing(PRE if arm is None else POST, continuation.ending, continuation.error):
+            continuation = await play_fresh(study, task, case.boundary, compressor, calls)
+        if reason := says_nothing(side, continuation.ending, continuation.error):
             failed[name] = reason
-            return None
-        boundaries = (boundary,) if arm else ()
-        return replace(continuation, boundaries=boundaries, usage={**continuation.usage, **usage})
+        return continuation
 
-    def record(continuation: Trajectory | None, seconds: float) -> None:
-        if continuation is not None:
-            run, groups = int(name.rpartition("/")[2]), case.task.groups
-            write_trajectory(study.store, name, continuation, phase=PHASE, run=run, groups=groups, seconds=seconds)
-
-    return Unit(name, play, record)
+    return draw_beside(study, name, task, case.id, side, play)
 
 
-def _rows(case: Case) -> list[ContinuationRow]:
+def _rows(case: ReplayCase) -> list[ContinuationRow]:
     return continuation_rows(case.study.store, case.id.unit, case.id.index)
 
 
-def _judge_replay(case: Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
+def _judge_replay(case: ReplayCase, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
     """What the run now knows about this boundary under these templates."""
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
@@ -300,7 +279,7 @@ def _judge_replay(case: Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
 
 
-def _chained_draws(case: Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
+def _chained_draws(case: ReplayCase, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
     """The POST draw that the run's verification read off its trajectory instead of making it, if it did."""
     store = case.study.store
     if store.metadata.verified is None:
@@ -321,8 +300,8 @@ def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence
 def _kept_facts(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
     """The summary that a draw continued from, its tokens, and the needed facts in it; all before a compaction."""
     summary = boundary.post.summary if boundary else None
-    gone = set(find_dropped(boundary).literals) if boundary else set()
-    facts = tuple(fact for fact in needed if fact not in gone)
+    dropped_literals = set(find_dropped(boundary).literals) if boundary else set()
+    facts = tuple(fact for fact in needed if fact not in dropped_literals)
     return (summary.text, summary.tokens, facts) if summary else (None, 0, facts)
 
 

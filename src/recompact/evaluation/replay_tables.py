@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from recompact.evaluation.replay import PRE, Condition, Replay
 from recompact.evaluation.replay_verdict import ReplayVerdict
 from recompact.evaluation.summary import SIMULATED
-from recompact.values.tables import Number, Row, Table, columns, estimate_cell
+from recompact.values.tables import Cell, Number, Row, Table, columns, estimate_cell, tabulate
 from recompact.values.texts import cut, quantity
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
@@ -18,20 +18,34 @@ MANY = 20  # facts that are listed
 
 def condition_table(replay: Replay, *, simulated: bool = False) -> Table:
     """One row for each condition."""
-    heads = columns(
-        *("condition", "success", "steps", "H", "B", "tokens", "kept", "endings", "answers"),
-        steps="mean steps",
-        tokens="summary tokens",
-        kept="needed facts kept",
-    )
-    rows = tuple(_row(condition, len(replay.needed)) for condition in replay.conditions)
     limits = replay.thresholds
     notes = [
         f"H and B against PRE with 95 % intervals (* excludes zero); harmful from H {limits.hazard:g} or"
         f" B {limits.burden:g} on. POST is the summary that the run recorded, control the run's own template again."
     ]
     notes += [SIMULATED] if simulated else []
-    return Table(str(replay.id), heads, rows, tuple(notes))
+    cells: dict[str, tuple[str, Callable[[Condition], Cell]]] = {
+        "condition": ("condition", lambda each: each.name),
+        "success": ("success", lambda each: f"{sum(draw.success for draw in each.draws)}/{len(each.draws)}"),
+        "steps": ("mean steps", lambda each: _mean(draw.steps for draw in each.draws)),
+        "H": ("H", lambda each: estimate_cell(each.effect.hazard_estimate if each.effect else None, 2, signed=True)),
+        "B": ("B", lambda each: estimate_cell(each.effect.burden_estimate if each.effect else None, 1, signed=True)),
+        "tokens": ("summary tokens", lambda each: _mean((draw.tokens for draw in each.draws if each.name != PRE), 0)),
+        "kept": ("needed facts kept", lambda each: _kept_words(each, len(replay.needed))),
+        "endings": ("endings", lambda each: tally(draw.ending for draw in each.draws)),
+        "answers": ("answers", lambda each: tally(_short(draw.answer) for draw in each.draws if draw.answer)),
+    }
+    return tabulate(str(replay.id), replay.conditions, cells, notes)
+
+
+def _mean(values: Iterable[float], digits: int = 1) -> Number | None:
+    known = list(values)
+    return Number(fmean(known), digits) if known else None
+
+
+def _kept_words(condition: Condition, needed: int) -> str | None:
+    kept = condition.kept if needed and condition.name != PRE else None
+    return None if kept is None else f"{kept:.1f} of {needed}"
 
 
 def case_table(replays: Sequence[Replay], *, simulated: bool = False) -> Table:
@@ -42,7 +56,7 @@ def case_table(replays: Sequence[Replay], *, simulated: bool = False) -> Table:
         for condition, judged in zip(others, replay.verdicts, strict=True):
             arms = (pre, post, control, condition)
             successes = [f"{sum(draw.success for draw in arm.draws)}/{len(arm.draws)}" for arm in arms]
-            steps = [Number(fmean(draw.steps for draw in arm.draws)) if arm.draws else None for arm in arms]
+            steps = [_mean(draw.steps for draw in arm.draws) for arm in arms]
             cells = [cell for pair in zip(successes, steps, strict=True) for cell in pair]
             met = [_met(each) for each in (judged.recurs, judged.gone, judged.shown)]
             channel = post.effect.channel if post.effect else None
@@ -79,22 +93,6 @@ def _closed_lines(replays: Sequence[Replay]) -> list[str]:
         f" {sum(each.recurs is False for each in several)} the harm did not recur with the control."
         for (template, kind), several in groups.items()
     ]
-
-
-def _row(condition: Condition, needed: int) -> Row:
-    draws, effect = condition.draws, condition.effect
-    kept = condition.kept if needed and condition.name != PRE else None
-    return (
-        condition.name,
-        f"{sum(draw.success for draw in draws)}/{len(draws)}",
-        Number(fmean(draw.steps for draw in draws)) if draws else None,
-        estimate_cell(effect.hazard_estimate if effect else None, 2, signed=True),
-        estimate_cell(effect.burden_estimate if effect else None, 1, signed=True),
-        Number(fmean(draw.tokens for draw in draws), 0) if draws and condition.name != PRE else None,
-        None if kept is None else f"{kept:.1f} of {needed}",
-        tally(draw.ending for draw in draws),
-        tally(_short(draw.answer) for draw in draws if draw.answer),
-    )
 
 
 def fact_table(replay: Replay) -> Table | None:

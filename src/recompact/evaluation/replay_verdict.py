@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.values.effect import Channel, Effect
+from recompact.values.outcome import Channel, Effect
 
 CHANNELS: dict[Channel, frozenset[str]] = {
     "error": frozenset({"error"}),

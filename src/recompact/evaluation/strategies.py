@@ -7,24 +7,24 @@ ran under several budgets they are compared at the same mean context.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arm_verdicts import NOT_VERIFIED, ArmVerdicts
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.costs import arm_costs
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.paired import Comparison, Difference, Values, compare_many
+from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import STAR, Evaluation, delta, notes, number, without_empty
-from recompact.values.prices import PRICES
+from recompact.values.receipt import PRICES
 from recompact.values.stats import FEWEST, Estimate, bootstrap
-from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell
+from recompact.values.tables import Cell, Column, Number, Table, columns, estimate_cell, tabulate
 from recompact.values.texts import quantity
 
 EVERY = (
@@ -88,23 +88,25 @@ def strategy_figures(
     store: Store, evaluation: Evaluation, verdicts: Mapping[str, ArmVerdicts] = NOT_VERIFIED
 ) -> tuple[StrategyFigures, ...]:
     """All arms of an evaluation, each against the one that does not compress."""
-    shared, none = evaluation.shared, evaluation.none
+    shared, none, source = evaluation.shared, evaluation.none, evaluation.source
     figures = []
     for arm in evaluation.arms:
-        own = per_task(arm, shared.tasks, shared.runs, evaluation.source)
-        plain = replace(_plain_figures(store, evaluation, arm, own), verdicts=verdicts.get(arm.label))
-        if none is None or arm is none:
-            figures.append(plain)
-            continue
-        [against] = compare_many([(arm, none)], shared, keys=("acc", "steps"), source=evaluation.source)
-        figures.append(replace(plain, accuracy=against.of("acc"), steps=against.of("steps")))
+        means = {key: fmean(own) for key, own in per_task(arm, shared.tasks, shared.runs, source).items()}
+        costs = arm_costs(store, evaluation, arm)
+        number = costs.compactions
+        plain = StrategyFigures(
+            arm.label,
+            means,
+            costs.cost,
+            costs.before / number if number else None,
+            costs.after / number if number else None,
+            verdicts=verdicts.get(arm.label),
+        )
+        if none is not None and arm is not none:
+            [against] = compare_many([(arm, none)], shared, keys=("acc", "steps"), source=source)
+            plain = replace(plain, accuracy=against.of("acc"), steps=against.of("steps"))
+        figures.append(plain)
     return tuple(figures)
-
-
-def _plain_figures(store: Store, evaluation: Evaluation, arm: ArmRuns, own: Values) -> StrategyFigures:
-    costs = arm_costs(store, evaluation, arm)
-    sizes = (costs.before / costs.compactions, costs.after / costs.compactions) if costs.compactions else (None, None)
-    return StrategyFigures(arm.label, {key: fmean(each) for key, each in own.items()}, costs.cost, *sizes)
 
 
 # --- tables
@@ -148,40 +150,6 @@ def strategies_of(
 
 
 def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
-    titles = {
-        "arm": "strategy",
-        "acc": "Acc",
-        "accuracy": "Δ Acc",
-        "violations": "Violations",
-        "steps": "Steps",
-        "added": "Δ Steps",
-        "compactions": "Compactions",
-        "sizes": "from → to",
-        "context": "Context",
-        "peak": "Peak",
-        "tokens": "Tokens",
-        "cost": "Cost",
-        "hazard": "H",
-        "burden": "B",
-        "harmful": "harmful",
-        "broken": "rules",
-    }
-    rows = tuple(
-        (
-            each.arm,
-            _mean(each, "acc"),
-            _delta(each.accuracy, tasks),
-            _mean(each, "violations"),
-            _mean(each, "steps"),
-            _delta(each.steps, tasks),
-            _mean(each, "compactions"),
-            None if each.before is None or each.after is None else f"{each.before:,.0f} → {each.after:,.0f}",
-            *(_mean(each, key) for key in ("context", "peak", "tokens")),
-            Number(each.cost.value / 1000),
-            *_effect_cells(each.verdicts),
-        )
-        for each in figures
-    )
     lines = (
         STAR,
         "from → to: mean size of a context before and after a compaction. Context: thousand tokens that the agent reads"
@@ -189,16 +157,34 @@ def _table(figures: Sequence[StrategyFigures], tasks: int) -> Table:
         *_verdict_notes(figures),
         MORE,
     )
-    return without_empty(Table("Strategies", columns(*titles, **titles), rows, lines))
+    cells: dict[str, tuple[str, Callable[[StrategyFigures], Cell]]] = {
+        "arm": ("strategy", lambda each: each.arm),
+        "acc": ("Acc", partial(_mean, "acc")),
+        "accuracy": ("Δ Acc", lambda each: _delta(each.accuracy, tasks)),
+        "violations": ("Violations", partial(_mean, "violations")),
+        "steps": ("Steps", partial(_mean, "steps")),
+        "added": ("Δ Steps", lambda each: _delta(each.steps, tasks)),
+        "compactions": ("Compactions", partial(_mean, "compactions")),
+        "sizes": ("from → to", _sizes),
+        "context": ("Context", partial(_mean, "context")),
+        "peak": ("Peak", partial(_mean, "peak")),
+        "tokens": ("Tokens", partial(_mean, "tokens")),
+        "cost": ("Cost", lambda each: Number(each.cost.value / 1000)),
+        "hazard": ("H", _of_verdicts(lambda own: own.effects.cell(own.effects.hazard, 3))),
+        "burden": ("B", _of_verdicts(lambda own: own.effects.cell(own.effects.burden, 2))),
+        "harmful": ("harmful", _of_verdicts(lambda own: own.effects.share_retained)),
+        "broken": ("rules", _of_verdicts(lambda own: own.violations.cell if own.violations else None)),
+    }
+    return without_empty(tabulate("Strategies", figures, cells, lines))
 
 
-def _effect_cells(verdicts: ArmVerdicts | None) -> tuple[Cell, ...]:
-    if verdicts is None:
-        return None, None, None, None
-    effects, rules = verdicts.effects, verdicts.violations
-    harmful = f"{effects.retained:,} of {effects.examined:,}" if effects.examined else None
-    broken = rules.cell if rules else None
-    return effects.cell(effects.hazard, 3), effects.cell(effects.burden, 2), harmful, broken
+def _of_verdicts(cell: Callable[[ArmVerdicts], Cell]) -> Callable[[StrategyFigures], Cell]:
+    return lambda figures: cell(figures.verdicts) if figures.verdicts else None
+
+
+def _sizes(figures: StrategyFigures) -> str | None:
+    known = figures.before is not None and figures.after is not None
+    return f"{figures.before:,.0f} → {figures.after:,.0f}" if known else None
 
 
 def _verdict_notes(figures: Sequence[StrategyFigures]) -> list[str]:
@@ -222,7 +208,7 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {quantity(numbers[-1], 'draw')}"
 
 
-def _mean(figures: StrategyFigures, key: str) -> Cell:
+def _mean(key: str, figures: StrategyFigures) -> Cell:
     return number(key, figures.means[key]) if key in figures.means else None
 
 

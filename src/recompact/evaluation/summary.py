@@ -8,9 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recompact.engine.store.runs import BROKEN
-from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
+from recompact.evaluation.arm_runs import (
+    ArmRuns,
+    Common,
+    common,
+    compaction_lines,
+    failed_in_arm,
+    left_out,
+    seen_tasks,
+    with_all_questions,
+)
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,

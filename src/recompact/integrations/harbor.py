@@ -181,8 +181,8 @@ def _tell(context: Any, trajectory: Trajectory, name: str) -> None:
     compactions = [
         {"step": each.step, "before": each.pre.size, "after": each.post.size} for each in trajectory.boundaries
     ]
-    told = {"run": name, "steps": trajectory.steps, "compactions": compactions}
-    context.metadata = {**(context.metadata or {}), "recompact": told}
+    summary = {"run": name, "steps": trajectory.steps, "compactions": compactions}
+    context.metadata = {**(context.metadata or {}), "recompact": summary}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,21 +1,25 @@
-"""Where a model is: its name at its server, the address, and what has to be known about that server."""
+"""Where a model is, what may be asked of it there, and what it costs: its keys in a config."""
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Lt
 
 from recompact.errors import InputError
 from recompact.models.secrets import names_variable
+from recompact.values.chat import Usage
 from recompact.values.reading import key
 
 Seconds = Annotated[float, Gt(0)]
+Count = Annotated[int, Gt(0)]
+Amount = Annotated[float, Ge(0), Lt(math.inf)]
 
 OPENAI_KEY = "OPENAI_API_KEY"
 NO_VARIABLE = (
@@ -92,3 +96,36 @@ class Endpoint:
             raise InputError(
                 f"base_url of model {self.id} contains a user or password: put the key into {self.key_env} instead."
             )
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """What a server may be asked for; None means no limit."""
+
+    concurrency: Count = key(16, "calls at once")
+    requests_per_minute: Seconds | None = key(None, "a limit of the server")
+    tokens_per_minute: Seconds | None = key(None, "a limit of the server")
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How long to keep trying."""
+
+    attempts: Count = key(8, "tries of one call")
+    retry_wait: Seconds = key(1.0, "the longest first wait in seconds; waits double")
+    max_wait: Seconds = key(120.0, "cap on a server's Retry-After, in seconds")
+
+
+@dataclass(frozen=True)
+class Price:
+    """Money per million tokens."""
+
+    input: Amount = key(0.0, "of a request")
+    output: Amount = key(0.0, "of an answer")
+    cached: Amount | None = key(None, "of what the server had in its cache; default: that of input")
+    currency: str = key("", "such as USD; a label only")
+
+    def of(self, usage: Usage) -> float:
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.input - usage.cached
+        return (fresh * self.input + usage.cached * cached + usage.output * self.output) / 1e6

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from recompact.models.protocol import ChatModel
+from recompact.models.protocol import ChatModel, Wrapper
 from recompact.models.shape import shape_reply
 from recompact.values.chat import Message, Reply, Request
 
 
 @dataclass(frozen=True)
-class Answered:
+class JournalAnswer:
     """A call of a unit that was answered. Its request is as it was given: the seed comes from the unit's name."""
 
     ordinal: int
@@ -27,13 +27,13 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Asked:
+class JournalRequest:
     """A request for a journal to keep. It mostly continues where the `before` of the same role ended, or repeats what
     was in the `latest` of any role, and need not be written down twice."""
 
     request: Request
-    before: Answered | None = None
-    latest: Answered | None = None
+    before: JournalAnswer | None = None
+    latest: JournalAnswer | None = None
 
 
 class Journal(Protocol):
@@ -52,7 +52,7 @@ class Journal(Protocol):
         request: str,
         reply: Reply,
         seconds: float,
-        asked: Asked | None = None,
+        asked: JournalRequest | None = None,
     ) -> None:
         """Write down a reply, the digest of its request and, where it is given, the request itself."""
         ...
@@ -82,8 +82,8 @@ class UnitCalls:
         self._answered = dict(journal.journaled(unit))
         self._next = 0
         self._threads: dict[str, UnitCalls] = {}
-        self._written: dict[str, Answered] = {}  # by role, the last call that was written down
-        self._latest: Answered | None = None
+        self._written: dict[str, JournalAnswer] = {}  # by role, the last call that was written down
+        self._latest: JournalAnswer | None = None
 
     def thread(self, name: str) -> UnitCalls:
         """The calls of one of several conversations that a unit has at the same time: each has its own order."""
@@ -102,7 +102,7 @@ class UnitCalls:
     async def reply(self, model: ChatModel, role: str, request: Request) -> Reply:
         ordinal = self._next
         self._next += 1
-        given, request = request, request.seeded(seed_of(self.unit, ordinal, self.seed))
+        original_request, request = request, request.seeded(seed_of(self.unit, ordinal, self.seed))
         if (known := self._answered.get(ordinal)) is not None:
             if known[0] == request.digest:
                 return known[1]
@@ -114,19 +114,16 @@ class UnitCalls:
         started = time.perf_counter()
         reply = shape_reply(await model.reply(request), request)
         seconds = time.perf_counter() - started
-        asked = Asked(given, self._written.get(role), self._latest)
+        asked = JournalRequest(original_request, self._written.get(role), self._latest)
         self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
-        self._latest = self._written[role] = Answered(ordinal, given, reply.message)
+        self._latest = self._written[role] = JournalAnswer(ordinal, original_request, reply.message)
         return reply
 
 
-class _Journaled:
+class _Journaled(Wrapper):
     def __init__(self, calls: UnitCalls, model: ChatModel, role: str) -> None:
-        self._calls, self._model, self._role = calls, model, role
-
-    @property
-    def name(self) -> str:
-        return self._model.name
+        super().__init__(model)
+        self._calls, self._role = calls, role
 
     async def reply(self, request: Request) -> Reply:
         return await self._calls.reply(self._model, self._role, request)

@@ -13,23 +13,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from recompact.models.endpoint import Price, RateLimits, RetryPolicy
 from recompact.models.failures import CeilingReached, ModelFailure, Unreachable, WebPage
-from recompact.models.protocol import ChatModel, is_simulated
+from recompact.models.protocol import ChatModel, Wrapper
 from recompact.models.shape import request_tokens
 from recompact.values.chat import Reply, Request, Usage
 from recompact.values.progress import Notices
 from recompact.values.tokens import TokenCounter, counter
 
 NOTABLE = 10.0  # seconds beyond which a wait is shown
-
-
-@dataclass(frozen=True)
-class RateLimits:
-    """None means no limit."""
-
-    concurrency: int = 16
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
 
 
 class Bucket:
@@ -51,23 +43,15 @@ class Bucket:
         return max(0.0, (1 - self._level) / self._rate)
 
 
-class Limited:
+class Limited(Wrapper):
     """A model behind its limits. Tokens are debited when they are known, so a call waits for those before it."""
 
     def __init__(self, model: ChatModel, limits: RateLimits, notices: Notices | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._waits = _Waits(notices)
         self._places = asyncio.Semaphore(limits.concurrency)
         self._requests = Bucket(limits.requests_per_minute) if limits.requests_per_minute else None
         self._tokens = Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def simulated(self) -> bool:
-        return is_simulated(self._model)
 
     async def reply(self, request: Request) -> Reply:
         async with self._places:
@@ -98,25 +82,20 @@ class _Waits:
         self._notices.note(text)
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How long to keep trying: exponential waits with full jitter, or what the server asks for, up to `max_wait`."""
-
-    attempts: int = 8
-    first_wait: float = 1.0
-    longest_wait: float = 60.0
-    max_wait: float = 120.0
-
-    def wait(self, attempt: int, failure: ModelFailure, chance: random.Random) -> float:
-        backoff = chance.uniform(0, min(self.longest_wait, self.first_wait * 2**attempt))
-        if failure.retry_after is None:
-            return backoff
-        # All callers are told the same time: a little jitter keeps them from coming back together.
-        jitter = chance.uniform(0, min(1.0, 0.1 + 0.1 * failure.retry_after))
-        return min(failure.retry_after + jitter, self.max_wait)
+LONGEST_WAIT = 60.0  # seconds between two tries, unless the server asks for more
 
 
-class Retrying:
+def seconds_to_wait(policy: RetryPolicy, attempt: int, failure: ModelFailure, chance: random.Random) -> float:
+    """Exponential waits with full jitter, or what the server asks for, up to the policy's `max_wait`."""
+    backoff = chance.uniform(0, min(LONGEST_WAIT, policy.retry_wait * 2**attempt))
+    if failure.retry_after is None:
+        return backoff
+    # All callers are told the same time: a little jitter keeps them from coming back together.
+    jitter = chance.uniform(0, min(1.0, 0.1 + 0.1 * failure.retry_after))
+    return min(failure.retry_after + jitter, policy.max_wait)
+
+
+class Retrying(Wrapper):
     """A model that is asked again where that can help. `lost` gets what attempts cost that brought no reply."""
 
     def __init__(
@@ -126,20 +105,12 @@ class Retrying:
         notices: Notices | None = None,
         lost: Callable[[Usage], None] = lambda usage: None,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._policy = policy
         self._lost = lost
         self._waits = _Waits(notices)
         self._answered = False
         self.retries = 0
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def simulated(self) -> bool:
-        return is_simulated(self._model)
 
     async def reply(self, request: Request) -> Reply:
         chance = random.Random(request.digest)
@@ -156,7 +127,7 @@ class Retrying:
                 if not failure.retryable or last:
                     raise
                 self.retries += 1
-                seconds = self._policy.wait(attempt, failure, chance)
+                seconds = seconds_to_wait(self._policy, attempt, failure, chance)
                 tries = f"try {attempt + 2} of {self._policy.attempts} follows"
                 self._waits.note(seconds, f"{self.name} waits {seconds:.0f} s ({failure.kind}; {tries}): {failure}")
                 await asyncio.sleep(seconds)
@@ -164,20 +135,6 @@ class Retrying:
                 self._answered = True
                 return reply
         raise AssertionError("a retry policy makes at least one attempt")
-
-
-@dataclass(frozen=True)
-class Price:
-    """In money per million tokens; cached input costs `cached`, or as much as other input."""
-
-    input: float = 0.0
-    output: float = 0.0
-    cached: float | None = None
-
-    def of(self, usage: Usage) -> float:
-        cached = self.input if self.cached is None else self.cached
-        fresh = usage.input - usage.cached
-        return (fresh * self.input + usage.cached * cached + usage.output * self.output) / 1e6
 
 
 @dataclass

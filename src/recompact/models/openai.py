@@ -1,7 +1,8 @@
 """The client for OpenAI and every server that speaks like it: Chat Completions and Responses.
 
 A request is sent exactly once and gives a reply or one of the failures of `recompact.models.failures`; whoever wraps
-this waits and tries again. The key comes from the environment and stays inside.
+this waits and tries again. The key comes from the environment and stays inside. What a server answers is taken only
+from where it was asked, and only up to a size, unpacked.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import httpx2
 
 from recompact.errors import InputError
 from recompact.models import failures, text_calls
 from recompact.models.endpoint import Endpoint
-from recompact.models.failures import ModelFailure
-from recompact.models.openai_errors import ServerError, explain, retry_after, shorten
+from recompact.models.failures import ModelFailure, ServerError, explain, retry_after, shorten
 from recompact.models.openai_wire import chat_body, count_of, read_chat, read_responses, responses_body
-from recompact.models.responses import RefusedRedirect, UnusableAnswer, guard
 from recompact.models.secrets import reply_scrubber, scrubber, secrets_in
 from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
@@ -51,7 +53,7 @@ class OpenAIModel:
             )
         if not (key.isascii() and key.isprintable()):
             # the HTTP library would quote it in its complaint
-            raise InputError(f"the key in {endpoint.key_env} holds characters that no key has: copy it there again.")
+            raise InputError(f"the key in {endpoint.key_env} has characters that no key has: copy it again.")
         # closures, so that no attribute and no repr holds the key
         secrets = (key, *secrets_in(endpoint.extra_body))
         self._scrub: Callable[[str], str] = scrubber(*secrets)
@@ -85,6 +87,7 @@ class OpenAIModel:
     # -- what depends on the API: its library, its path, its bodies and its replies
 
     _error = "OpenAIError"  # base class of the library's errors
+    _models_path = "/models"
 
     def _library(self) -> Any:
         import openai
@@ -100,10 +103,6 @@ class OpenAIModel:
     @property
     def _path(self) -> str:
         return PATHS[self.endpoint.api]
-
-    @property
-    def _models_path(self) -> str:
-        return "/models"
 
     def _body(self, request: Request) -> dict[str, Any]:
         return (chat_body if self.endpoint.api == "chat" else responses_body)(self.endpoint, request)
@@ -143,7 +142,7 @@ class OpenAIModel:
             if isinstance(error.__cause__, UnusableAnswer | RefusedRedirect):
                 return self._refuse(error.__cause__)
             if type(error.__cause__).__name__ == "TooManyRedirects":
-                return self._refuse(RefusedRedirect("sends requests round in circles"))
+                return self._refuse(RefusedRedirect("redirects requests in a circle"))
             cut = type(error.__cause__).__name__ not in ("ConnectError", "UnsupportedProtocol")
             what = "the connection was cut by" if cut else "no connection to"
             text = f"{what} {at} ({error.__cause__ or error}): is the server running, and base_url right?"
@@ -159,7 +158,7 @@ class OpenAIModel:
         """What becomes of an answer that was not taken."""
         at = f"{self.endpoint.id} at {self.endpoint.host}"
         if isinstance(error, UnusableAnswer):
-            text = f"the answer of {at} cannot be read: {error}; if that goes on, check base_url."
+            text = f"the answer of {at} cannot be read: {error}; if that recurs, check base_url."
             return self._failure(failures.MalformedReply, text)
         return self._failure(failures.BadRequest, f"{at} {error}: is base_url right?")
 
@@ -211,7 +210,7 @@ class OpenAIModel:
                     f"{at} answered with a web page in place of JSON: is /v1 missing at the end of base_url? It says:"
                 )
                 return self._failure(failures.WebPage, f"{text} {began}")
-            text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
+            text = f"the answer of {at} is not JSON; if that recurs, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
         server_error = ServerError.read(data, self._scrub)
         if server_error.status:  # some servers answer 200 and put the error inside
@@ -220,7 +219,7 @@ class OpenAIModel:
             return self._parse_reply(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
             began = shorten(answer, 120, self._scrub)
-            text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
+            text = f"the answer of {at} holds no reply; if that recurs, check base_url and api: {began}"
             failure = self._failure(failures.MalformedReply, text)
             failure.usage = self._usage_in(data)
             return failure
@@ -267,3 +266,69 @@ def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
     hooks = {"response": [guard]}
     client = library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=trust, event_hooks=hooks)
     return client, timeout
+
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of one answer, unpacked. The longest reply that is kept has a hundredth of it."""
+
+_PART = 1 << 20
+
+
+class UnusableAnswer(Exception):
+    """An answer that goes on beyond its limit, or is not packed as it says."""
+
+
+class RefusedRedirect(Exception):
+    """A server that sends the request, and with it the prompt, to another one, nowhere, or round in circles."""
+
+
+async def guard(response: httpx2.Response) -> None:
+    """To be called with every response before its body is read or a redirect is followed."""
+    if response.is_redirect and "location" in response.headers:
+        try:
+            target = response.url.join(response.headers["location"])
+        except (httpx2.InvalidURL, ValueError):
+            raise RefusedRedirect("sends requests on to something that is not an address") from None
+        if _origin(target) != _origin(response.url):
+            raise RefusedRedirect(
+                f"sends requests on to {target.host}:{target.port or target.scheme}, which is refused"
+            )
+    response.stream = _Bounded(response.stream, response.headers.pop("content-encoding", ""))
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body, unpacked part by part, so that no part becomes larger than the limit."""
+
+    def __init__(self, stream: Any, coding: str) -> None:
+        self._stream, self._coding = stream, coding.strip().lower()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for part in self._unpack():
+            total += len(part)
+            if total > MOST_BYTES:
+                raise UnusableAnswer(f"it has more than {MOST_BYTES:,} bytes")
+            yield part
+
+    async def _unpack(self) -> AsyncIterator[bytes]:
+        if self._coding in ("", "identity"):
+            async for part in self._stream:
+                yield part
+            return
+        if self._coding not in ("gzip", "x-gzip", "deflate"):
+            raise UnusableAnswer(f"it is packed as {self._coding[:40]!r}, so that its size is not known")
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        async for part in self._stream:
+            while part and not unpacker.eof:
+                try:
+                    yield unpacker.decompress(part, _PART)
+                except zlib.error as error:
+                    raise UnusableAnswer(f"it is not packed as {self._coding}, as it says ({error})") from None
+                part = unpacker.unconsumed_tail
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -58,12 +58,20 @@ def _chat_message(message: Message) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> str:
+    arguments = arguments_of(call)
+    broken = arguments == {_MALFORMED: call.arguments}
+    return json.dumps(arguments, ensure_ascii=False) if broken else call.arguments or "{}"
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
     """Several servers parse the arguments of past calls and reject the whole request if one is malformed."""
     try:
-        call.parsed()
+        return call.parsed()
     except ValueError:
-        return json.dumps({"malformed": call.arguments}, ensure_ascii=False)
-    return call.arguments or "{}"
+        return {_MALFORMED: call.arguments}
+
+
+_MALFORMED = "malformed"
 
 
 def _merge_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -118,7 +126,7 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
 def _items(message: Message) -> list[dict[str, Any]]:
     """The input items of one message. The system prompt keeps its role: all servers accept both names of it. A
     compaction that the provider wrote goes back as it came, in place of the sentence that stands for it."""
-    if compaction := [item for item in _thoughts(message) if item.get("type") == COMPACTION]:
+    if compaction := [item for item in thoughts_of(message) if item.get("type") == COMPACTION]:
         return compaction
     if message.role == "tool":
         return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
@@ -130,7 +138,7 @@ def _items(message: Message) -> list[dict[str, Any]]:
     return texts + calls if message.content or not calls else calls
 
 
-def _thoughts(message: Message) -> list[dict[str, Any]]:
+def thoughts_of(message: Message) -> list[dict[str, Any]]:
     try:
         items = json.loads(message.thoughts) if message.thoughts else []
     except ValueError:  # another provider's

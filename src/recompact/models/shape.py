@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from recompact.errors import RecompactError
 from recompact.models.failures import BrokenModel, MalformedReply, ModelFailure
-from recompact.models.protocol import ChatModel, is_simulated
+from recompact.models.protocol import ChatModel, Wrapper
 from recompact.models.secrets import scrubber
 from recompact.values.chat import (
     DEEPEST,
@@ -43,19 +43,12 @@ _FINISHES = get_args(Finish)
 _scrub = scrubber()  # of what looks like a key: which ones a model has, only the model knows
 
 
-class Shaped:
+class Shaped(Wrapper):
     """Any model behind the door. What it raises besides our failures becomes one of them."""
 
     def __init__(self, model: ChatModel, count: TokenCounter | None = None) -> None:
-        self._model, self._count = model, count
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def simulated(self) -> bool:
-        return is_simulated(self._model)
+        super().__init__(model)
+        self._count = count
 
     async def reply(self, request: Request) -> Reply:
         try:

@@ -26,15 +26,15 @@ def question(gate: Gate) -> str:
 def sentences(gate: Gate) -> list[str]:
     """The verdict with its numbers, what was left out, and what it would take to know."""
     if gate.identical:
-        return ["Not worse: BASE and NEW compact in the same way, so nothing was played."]
+        return ["Not worse: BASE and NEW compact in the same way, so there was nothing to play."]
     out = [f"{gate.verdict.capitalize()}: {_finding(gate)}"]
     if gate.verdict == "cannot tell":
         out.append(_further(gate))
     broken = [pair for pair in gate.pairs if not pair.complete]
     if broken:
         out.append(
-            f"In {quantity(len(broken), 'pair')} something broke; each counts as lost where NEW might pass, and as won"
-            f" where it might fail: {_reasons(gate)}"
+            f"In {quantity(len(broken), 'pair')} something broke; each counts as a loss where NEW might pass, and as a"
+            f" win where it might fail: {_reasons(gate)}"
         )
     mute = sum(side.value == 0 and bool(side.reason) for pair in gate.pairs for side in (pair.base, pair.new))
     if mute:
@@ -61,11 +61,11 @@ def _further(gate: Gate) -> str:
         return "Nothing was played."
     if gate.more is None:
         return (
-            "More pairs that come out like these would never settle it: too many break. Fix what breaks, or allow a"
+            "More pairs with such results would never settle it: too many break. Fix what breaks, or allow a"
             " wider --margin."
         )
     pairs = quantity(gate.more, "more pair")
-    return f"About {pairs} ({2 * gate.more:,} runs) that come out like these would settle it: raise --pairs."
+    return f"About {pairs} ({2 * gate.more:,} runs) with such results would settle it: raise --pairs."
 
 
 def _points(value: float) -> str:

@@ -88,13 +88,19 @@ class _Attention:
         habits = self.habits
         return self.guidance.demands[kind] == 2 and habits.detail > 0 and self.rng.random() < habits.detail
 
+    def share(self, kind: Kind) -> float:
+        return self.guidance.share(kind, self.habits.attention, self.habits.rivalry)
+
     def relapses(self) -> bool:
         """Whether a condition that the previous summary had lost stays lost, although the task still has it."""
-        relapse, share = (
-            self.habits.relapse,
-            self.guidance.share("predicate", self.habits.attention, self.habits.rivalry),
-        )
-        return relapse > 0 and self.rng.random() < relapse**share
+        relapse = self.habits.relapse
+        return relapse > 0 and self.rng.random() < relapse ** self.share("predicate")
+
+    def weigh(self, item: Item) -> Item:
+        """An item is worth more where its kind is demanded, at the cost of the others."""
+        if item.kind is None:
+            return item
+        return replace(item, worth=item.worth * self.share(item.kind) * self.habits.worth.get(item.kind, 1.0))
 
 
 class SimulatedCompressor(SimulatedModel):
@@ -204,17 +210,9 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
         for e in source.events
         if e.error and attention.keeps("error")
     ]
-    items += _outlook(source, lists, goal, restricted, attention, rng, habits)
+    items += _outlook(source, lists, goal, restricted, attention)
     items += [Item("next", f"- {order}", 5) for order in source.guidance.orders if rng.random() < habits.passes_on]
-    return [_weigh(item, source.guidance, habits) for item in items]
-
-
-def _weigh(item: Item, guidance: Guidance, habits: Habits) -> Item:
-    """An item is worth more where its kind is demanded, at the cost of the others."""
-    if item.kind is None:
-        return item
-    share = guidance.share(item.kind, habits.attention, habits.rivalry)
-    return replace(item, worth=item.worth * share * habits.worth.get(item.kind, 1.0))
+    return [attention.weigh(item) for item in items]
 
 
 def _goal(source: _Source, attention: _Attention) -> tuple[str, bool]:
@@ -389,17 +387,10 @@ def _list_item(
     return Item("done", f"- [x] Read {len(pages)} pages of {name}: {len(rows)} records{total}.", 1)
 
 
-def _outlook(
-    source: _Source,
-    lists: Results,
-    goal: str,
-    restricted: bool,
-    attention: _Attention,
-    rng: Random,
-    habits: Habits,
-) -> list[Item]:
+def _outlook(source: _Source, lists: Results, goal: str, restricted: bool, attention: _Attention) -> list[Item]:
     """Decisions and next steps: what is open, or what a careless reader makes of it."""
     items: list[Item] = []
+    habits, rng = attention.habits, attention.rng
     amounts = [
         row["amount"]
         for event, _ in lists.values()

@@ -167,7 +167,7 @@ def find_reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Trait
     followed = [thought for thought in knowledge.thoughts if thought.startswith(FOLLOWING)]
     if not knowledge.summary or knowledge.turns > 1 + len(followed):
         return None  # what it did not follow at once it does not come back to
-    for line, order in _orders(knowledge):
+    for line, order in _orders_of(knowledge.summary):
         named = _NAMED.search(line)
         if order == "log in":
             apps = [named[1]] if named else sorted(knowledge.tokens)
@@ -189,7 +189,7 @@ def find_reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Trait
 
 def checks(knowledge: Knowledge, rng: Random, traits: Traits) -> Bidden | None:
     """Before it finishes: a list read once more, or a change made once more, where the summary asks for checks."""
-    orders = {order for _, order in _orders(knowledge)}
+    orders = {order for _, order in _orders_of(knowledge.summary)}
     followed = [thought for thought in knowledge.thoughts if thought.startswith(FOLLOWING)]
     if not orders & {"check", "repeat"} or len(followed) >= _MOST_CHECKS or rng.random() >= traits.obey:
         return None
@@ -212,10 +212,6 @@ def _again(knowledge: Knowledge, name: str, arguments: str, what: str) -> Bidden
         return None
     given = {"token": knowledge.tokens[app], **json.loads(arguments)}
     return f"{FOLLOWING} {what}: {name} {arguments}.", app, api, given
-
-
-def _orders(knowledge: Knowledge) -> tuple[tuple[str, Order], ...]:
-    return _orders_of(knowledge.summary)
 
 
 @lru_cache(maxsize=4_096)

@@ -1,1 +1,1 @@
-"""When to compact: triggers, one file each."""
+"""When to compact: what a trigger is, those that are built in, and how one is found by its name."""

@@ -43,12 +43,17 @@ class Moment:
 Trigger = Callable[[Moment], bool]
 
 
+def over_budget(moment: Moment) -> bool:
+    """The paper's trigger."""
+    return moment.full
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """When a rollout compacts. `trigger` None is the paper's: over the budget. With `recall`, the agent may search what
-    was dropped, for results of up to so many tokens."""
+    """When a rollout compacts. With `recall`, the agent may search what was dropped, for results of up to so many
+    tokens."""
 
-    trigger: Trigger | None = None
+    trigger: Trigger = over_budget
     soft: float = 0.6
     min_calls: int = 1
     min_gain: float = 0.0
@@ -69,8 +74,6 @@ class Schedule:
             last is not None and calls - last < self.min_calls
         ):
             return False
-        if self.trigger is None:
-            return context.size > budget
         return self.trigger(Moment(context, budget, int(self.soft * budget), calls, calls - (last or 0)))
 
     def gains(self, before: int, after: int) -> bool:

@@ -56,12 +56,12 @@ def lower_bound(values: Sequence[float], error: float = ERROR) -> float:
     return low
 
 
-def upper_bound(values: Sequence[float], error: float = ERROR) -> float:
+def upper_bound(values: Sequence[float]) -> float:
     """The smallest threshold that the mean is shown to be below."""
-    return -lower_bound([-value for value in values], error)
+    return -lower_bound([-value for value in values])
 
 
-def further_values(values: Sequence[float], threshold: float, error: float = ERROR) -> int | None:
+def further_values(values: Sequence[float], threshold: float) -> int | None:
     """How many more values it would take to show that the mean is above the threshold, if they were like these ones;
     None if they would never show it.
 
@@ -71,7 +71,7 @@ def further_values(values: Sequence[float], threshold: float, error: float = ERR
     if not values or threshold >= 1:
         return None
     sums = _log_factors(values, threshold).sum(axis=1)
-    enough = -math.log(error)
+    enough = -math.log(ERROR)
 
     def suffices(more: int) -> bool:
         return bool(_log_money(sums[:, None] * (1 + more / len(values)))[0] >= enough)

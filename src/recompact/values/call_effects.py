@@ -140,12 +140,12 @@ def _dispatched_call(call: Call) -> Call:
     >>> _dispatched_call(Call("1", "call_api", {"app": "mail", "api": "send", "arguments": {"to": "x"}})).tool
     'mail.send'
     """
-    given = call.arguments
-    named = next((given[key] for key in _CALLED if isinstance(given.get(key), str)), "")
-    passed = next((given[key] for key in _PASSED_ON if isinstance(given.get(key), Mapping)), None)
+    call_arguments = call.arguments
+    named = next((call_arguments[key] for key in _CALLED if isinstance(call_arguments.get(key), str)), "")
+    passed = next((call_arguments[key] for key in _PASSED_ON if isinstance(call_arguments.get(key), Mapping)), None)
     if not named or passed is None or _tool(call.tool)[0] in _KIND_OF:
         return call
-    owner = next((given[key] for key in _OWNERS if isinstance(given.get(key), str)), "")
+    owner = next((call_arguments[key] for key in _OWNERS if isinstance(call_arguments.get(key), str)), "")
     return replace(call, tool=f"{owner}.{named}" if owner else named, arguments=passed)
 
 

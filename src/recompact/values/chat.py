@@ -34,7 +34,7 @@ def sha256(text: str) -> str:
 DEEPEST = 100
 """Levels of nesting that arguments may have: far more than any tool takes, far fewer than any reader fails at."""
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
 
 
 def nesting(text: str) -> int:

@@ -6,24 +6,32 @@ its compressible part is (`size`). PRE and POST of a boundary are two of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from recompact.values.chat import Message, chain_digest
-from recompact.values.tokens import TokenCounter
+from recompact.values.tokens import BytePairs, TokenCounter
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One assistant message with the results of its calls. `tokens` is measured once."""
+    """One assistant message with the results of its calls. `tokens` is measured once.
+
+    `said` are those of the message alone, where they were counted apart: who changes results need not count them again.
+    """
 
     message: Message
     results: tuple[Message, ...]
     tokens: int
+    said: int = field(default=0, compare=False, repr=False)
 
     @staticmethod
     def measured(message: Message, results: tuple[Message, ...], count: TokenCounter) -> Turn:
-        return Turn(message, results, count(render_turn(message, results)))
+        if not results or not isinstance(count, BytePairs):
+            return Turn(message, results, count(render_turn(message, results)))
+        message_tokens = count(render_turn(message, ()) + "\n")
+        return Turn(message, results, message_tokens + count(render_results(message, results)), message_tokens)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -134,15 +142,20 @@ def summary_message(text: str, item: str = "") -> Message:
     return Message("user", f"{introduced}\n<summary>\n{text}\n</summary>", thoughts=item)
 
 
-def render_turn(message: Message, results: tuple[Message, ...]) -> str:
+def render_turn(message: Message, results: Sequence[Message]) -> str:
     """A turn as text. Calls keep the exact arguments, since a compressor can only keep what it is shown."""
-    names = {call.id: call.name for call in message.calls}
     lines = ["[assistant]"]
     if message.content:
         lines.append(message.content)
-    lines.extend(f"-> {call.name}({call.arguments})" for call in message.calls)
-    for result in results:
-        name = names.get(result.call_id)
-        lines.append(f"[result of {name}]" if name else f"[{result.role}]")
-        lines.append(result.content)
-    return "\n".join(lines)
+    lines.extend([f"-> {call.name}({call.arguments})" for call in message.calls])
+    return "\n".join([*lines, render_results(message, results)] if results else lines)
+
+
+def render_results(message: Message, results: Sequence[Message]) -> str:
+    """Results as text, each under the name of its call."""
+    names = {call.id: call.name for call in message.calls}
+    return "\n".join([render_result(result, names.get(result.call_id)) for result in results])
+
+
+def render_result(result: Message, name: str | None) -> str:
+    return f"[result of {name}]\n{result.content}" if name else f"[{result.role}]\n{result.content}"

@@ -1,8 +1,9 @@
-"""Literals: the exact strings that cannot be guessed back once a summary has dropped them.
+"""What cannot be guessed back once a summary has dropped it: exact strings, and standing rules of the user.
 
-They are taken only from what the agent asked for after a compaction, and then looked up in the older text. The other
-way round, indexing every literal of a session, costs ten times as much and finds the same. Exact values are those of
-them that no summary can say in words and no agent can guess.
+Literals are taken only from what the agent asked for after a compaction, and then looked up in the older text. The
+other way round, indexing every literal of a session, costs ten times as much and finds the same. Exact values are those
+of them that no summary can say in words and no agent can guess. Rules are sentences that order or forbid something from
+then on.
 """
 
 from __future__ import annotations
@@ -135,3 +136,46 @@ def exact_values(text: str) -> Iterator[str]:
     values = dict.fromkeys(match[0] for match in _VALUE.finditer(text))
     more = (each.text for each in literals(text) if each.kind in _KINDS)
     yield from (value for value in dict.fromkeys((*values, *more)) if len(value) <= _LONGEST and ", " not in value)
+
+
+_RULE = re.compile(
+    r"(?i)\b(?:never|always|must(?: not|n't)?|do(?: not|n't)(?! (?:know|think|understand|remember)\b)"
+    r"|may not|only (?:ever|if|when|after)|without (?:asking|my)"
+    r"|under no circumstances|make sure|from now on|at all times)\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_WORD = re.compile(r"[a-z]{4,}|\d[\d.,]*\d|\d")
+_LONGEST_RULE = 600
+_SHARE = 0.6
+"""Of a rule's longer words, how many one line must have to count as saying it."""
+
+
+def rules_in(text: str) -> tuple[str, ...]:
+    """The rules of a text, sentence by sentence.
+
+    >>> rules_in("Pay the bills. Never approve requests over 50 without asking.\\nThanks!")
+    ('Never approve requests over 50 without asking.',)
+    >>> rules_in("I don't know what we can do about it. Don't touch the lock file.")
+    ("Don't touch the lock file.",)
+    """
+    sentences = (sentence.strip() for sentence in _SENTENCE.split(text))
+    return tuple(dict.fromkeys(s for s in sentences if len(s) <= _LONGEST_RULE and _RULE.search(s)))
+
+
+def says(text: str, rule: str) -> bool:
+    """Whether a text carries a rule: word for word, or a line of it with all its numbers and most of its longer words.
+
+    >>> rule = "Never approve requests over 50 without asking."
+    >>> says("- never approve a request over 50 without asking first", rule), says("- approve requests over 50", rule)
+    (True, False)
+    """
+    if " ".join(rule.split()).casefold() in " ".join(text.split()).casefold():
+        return True
+    words = set(_WORD.findall(rule.casefold()))
+    numbers = {word for word in words if word[0].isdigit()}
+    needed = words - numbers
+    for line in text.casefold().splitlines():
+        present = set(_WORD.findall(line))
+        if numbers <= present and needed and len(needed & present) >= _SHARE * len(needed) and _RULE.search(line):
+            return True
+    return False

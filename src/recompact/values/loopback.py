@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 def foreign_origin(headers: Mapping[str, str], port: int, hosts: Iterable[str] = ()) -> str:
@@ -24,14 +25,20 @@ def foreign_origin(headers: Mapping[str, str], port: int, hosts: Iterable[str] =
     return ""
 
 
-def is_among(secret: str, given: Iterable[str]) -> bool:
+def is_among(secret: str, candidates: Iterable[str]) -> bool:
     """Whether one of these is the secret, in a time that does not tell how much of it is right."""
-    return any(secrets.compare_digest(each.encode(errors="replace"), secret.encode()) for each in given)
+    return any(secrets.compare_digest(each.encode(errors="replace"), secret.encode()) for each in candidates)
 
 
-def server_log() -> logging.Logger:
-    """Where a server of aiohttp writes its troubles: not for what somebody sends that is no HTTP, which is answered
-    with 400 and no more."""
+def server_settings() -> Mapping[str, Any]:
+    """How a server of aiohttp is run here. It unpacks no body: aiohttp would unpack that of a refused request too, and
+    do nothing else meanwhile."""
+    return {"access_log": None, "logger": _server_log(), "shutdown_timeout": 0.5, "auto_decompress": False}
+
+
+def _server_log() -> logging.Logger:
+    """Where it writes its troubles: not for what somebody sends that is no HTTP, which is answered with 400 and no
+    more."""
     log = logging.getLogger("recompact.http")
     if not log.filters:
         log.addFilter(_is_our_trouble)
@@ -40,6 +47,7 @@ def server_log() -> logging.Logger:
 
 def _is_our_trouble(record: logging.LogRecord) -> bool:
     from aiohttp.http_exceptions import HttpProcessingError
+    from aiohttp.web import RequestPayloadError
 
     trouble = record.exc_info[1] if isinstance(record.exc_info, tuple) else record.exc_info
-    return not isinstance(trouble, HttpProcessingError)
+    return not isinstance(trouble, HttpProcessingError | RequestPayloadError)

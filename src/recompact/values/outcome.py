@@ -1,4 +1,5 @@
-"""Draws and their outcomes: which boundary, which arm, which number, and how the continuation ended."""
+"""Draws, their outcomes, and the effect that follows from those: which boundary, which arm, which number, how the
+continuation ended; success lost (H), steps added (B), their intervals, P(harmful), and from where on that is harm."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
+
+from recompact.values.stats import Estimate
 
 ContinuationArm = Literal["PRE", "POST"]
 ARMS: tuple[ContinuationArm, ...] = ("PRE", "POST")
@@ -94,3 +97,68 @@ def exact(number: float) -> Fraction:
     (Fraction(1, 3), Fraction(1, 10), Fraction(5, 1))
     """
     return Fraction(number).limit_denominator(_DENOMINATOR)
+
+
+Channel = Literal["error", "burden", "both", "none"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where an effect begins to count as harmful (tau_H, tau_B)."""
+
+    hazard: float = 0.5
+    burden: float = 5.0
+
+    def __str__(self) -> str:
+        return f"H >= {self.hazard:g} or B >= {self.burden:g}"
+
+
+PAPER = Thresholds()
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of one compaction, estimated over all draws of each arm. The arms need not have equally many."""
+
+    hazard_estimate: Estimate
+    burden_estimate: Estimate
+    pre: int  # draws in that arm
+    post: int
+    p_harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
+    score: float
+    channel: Channel
+    hazard_variance: float | None = None  # of the estimate of H, by the draws alone; None where an arm has one
+
+    @property
+    def hazard(self) -> float:
+        """Success lost."""
+        return self.hazard_estimate.value
+
+    @property
+    def burden(self) -> float:
+        """Steps added."""
+        return self.burden_estimate.value
+
+    @property
+    def helped(self) -> bool:
+        """Whether the compaction clearly helped: the whole interval of H lies below 0."""
+        return self.hazard_estimate.high < 0
+
+    @property
+    def selected(self) -> bool:
+        """Whether the estimates meet a threshold: the paper's criterion. A compaction that clearly helped does not."""
+        return self.channel != "none"
+
+    def to_json(self) -> dict[str, Any]:
+        h, b = self.hazard_estimate, self.burden_estimate
+        return {
+            "hazard": h.value,
+            "burden": b.value,
+            "pre": self.pre,
+            "post": self.post,
+            "hazard_interval": {"low": h.low, "high": h.high},
+            "burden_interval": {"low": b.low, "high": b.high},
+            "p_harmful": self.p_harmful,
+            "score": self.score,
+            "channel": self.channel,
+        }

@@ -15,7 +15,7 @@ from recompact.values.texts import word_set
 
 COMMAND_LIMIT = 20_000  # characters of a command that are looked at
 
-_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*+)\1")
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
 _QUIET = r"[0-9&]?>{1,2}[ \t]*(?:/dev/null|&[0-9-]|\$null)|<[ \t]*/dev/null"
 _TOKEN = re.compile(
     rf"(?P<quiet>{_QUIET})|(?P<comment>(?<!\S)#[^\n]*)|(?P<operator>&&|\|\||[|;\n]|>{{1,2}})"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Array = NDArray[float64]
 
 CONFIDENCE = 0.95
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 RESAMPLES = 10_000
 _BLOCK = 1 << 21  # random numbers at once
 FEWEST = 6  # tasks; with fewer, intervals are not to be read: even if all differ, a sign test stays above 0.05
@@ -38,7 +39,7 @@ class Estimate:
 # Intervals of proportions and means
 
 
-def wilson(mean: float, draws: int, confidence: float = CONFIDENCE) -> Estimate:
+def wilson(mean: float, draws: int) -> Estimate:
     """A mean of values in [0, 1] with Wilson's score interval.
 
     Exact in form for 0/1 values. For other values in [0, 1] it is conservative, since their variance is at most that of
@@ -46,10 +47,9 @@ def wilson(mean: float, draws: int, confidence: float = CONFIDENCE) -> Estimate:
     """
     if draws == 0:
         return Estimate(mean, 0.0, 1.0)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    denominator = 1 + z * z / draws
-    centre = (mean + z * z / (2 * draws)) / denominator
-    half = z * math.sqrt(max(0.0, mean * (1 - mean)) / draws + z * z / (4 * draws * draws)) / denominator
+    denominator = 1 + _Z * _Z / draws
+    centre = (mean + _Z * _Z / (2 * draws)) / denominator
+    half = _Z * math.sqrt(max(0.0, mean * (1 - mean)) / draws + _Z * _Z / (4 * draws * draws)) / denominator
     # Rounding must not push the interval past the mean itself at 0 and 1.
     return Estimate(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
 
@@ -80,7 +80,7 @@ def mean_of(estimates: Sequence[Estimate], variances: Sequence[float | None] = (
     above = math.hypot(*(each.high - each.value for each in estimates)) / n
     known = [each for each in variances if each is not None]
     if n > 1 and len(known) == n:
-        half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(math.fsum(known)) / n
+        half = _Z * math.sqrt(math.fsum(known)) / n
         below, above = max(below, half), max(above, half)
     return Estimate(value, value - below, value + above)
 
@@ -94,10 +94,10 @@ def variance_of_mean(values: Sequence[float]) -> float | None:
     return variance(values) / len(values) if len(values) > 1 else None
 
 
-def student(value: float, error: float, freedom: float, confidence: float = CONFIDENCE) -> Estimate:
+def student(value: float, error: float, freedom: float) -> Estimate:
     """A value with Student's interval, from its standard error and degrees of freedom."""
     # Rounded, so that the quantile is mostly cached.
-    half = t_quantile((1 + confidence) / 2, round(freedom, 1)) * error
+    half = t_quantile((1 + CONFIDENCE) / 2, round(freedom, 1)) * error
     return Estimate(value, value - half, value + half)
 
 

@@ -9,9 +9,9 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from recompact.values.texts import csv_text, latex_text, markdown_text, visible_json, visible_line
 
@@ -71,6 +71,7 @@ def estimate_cell(estimate: Estimate | None, digits: int, *, scale: float = 1.0,
 
 Cell = str | int | Number | None
 Row = tuple[Cell, ...]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,22 @@ class Table:
         """The notes, with the meaning of bold where something is bold."""
         bold = any(isinstance(cell, Number) and cell.best for row in self.rows for cell in row)
         return (*self.notes, self.bold) if bold and self.bold else self.notes
+
+
+def tabulate(
+    title: str,
+    items: Iterable[Item],
+    cells: Mapping[str, tuple[str, Callable[[Item], Cell]]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A row for each item. `cells` has the columns by their keys: the heading of each, and its cell for an item.
+
+    >>> tabulate("", [3, 4], {"n": ("number", lambda n: n), "twice": ("doubled", lambda n: 2 * n)}).rows
+    ((3, 6), (4, 8))
+    """
+    heads = tuple(Column(key, heading) for key, (heading, _) in cells.items())
+    rows = tuple(tuple(cell(item) for _, cell in cells.values()) for item in items)
+    return Table(title, heads, rows, tuple(notes))
 
 
 def render(table: Table, form: Format) -> str:

@@ -252,7 +252,7 @@ def _lint_placeholders(template: Template, part: str) -> list[Defect]:
             message = f"has no {{{{ {name} }}}}, so the compressor would not see it"
             defects.append(Defect("error", part, message, "add it here or in frame.md"))
     for name in sorted(set(placeholders(text)) - set(PLACEHOLDERS)):
-        message = f"has {{{{ {name} }}}}, which is no placeholder and stays as it is"
+        message = f"has {{{{ {name} }}}}, which is not a placeholder and stays as it is"
         defects.append(Defect("warning", part, message, f"use one of {', '.join(PLACEHOLDERS)}, or take it out"))
     if part == "first" and "previous_summary" in placeholders(text):
         message = "has {{ previous_summary }}, but there is none before the first compaction"
@@ -297,7 +297,7 @@ def _lint_frame(template: Template) -> list[Defect]:
                 message = f"has {{{{ previous_summary }}}} and {{{{ {name} }}}} in one block, which first would lose"
                 defects.append(Defect("error", "frame", message, "put a blank line between them"))
     for name in sorted(set(placeholders(template.frame)) - {*PLACEHOLDERS, INSTRUCTIONS}):
-        message = f"has {{{{ {name} }}}}, which is no placeholder and stays as it is"
+        message = f"has {{{{ {name} }}}}, which is not a placeholder and stays as it is"
         defects.append(Defect("warning", "frame", message, f"use one of {', '.join(PLACEHOLDERS)}, or take it out"))
     return defects
 
@@ -387,7 +387,7 @@ def _read_provenance(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(_read(path, required=False) or "{}")
     except json.JSONDecodeError as error:
-        raise TemplateError(f"{path} is not valid JSON ({error}): mend it or delete it") from None
+        raise TemplateError(f"{path} is not valid JSON ({error}): repair it or delete it") from None
     if not isinstance(value, dict):
-        raise TemplateError(f"{path} must hold a JSON object: mend it or delete it")
+        raise TemplateError(f"{path} must hold a JSON object: repair it or delete it")
     return value

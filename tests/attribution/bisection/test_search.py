@@ -9,10 +9,9 @@ import pytest
 from examples import examples
 from hypothesis import given, strategies as st
 
-from recompact.attribution.bisection.cause import Cause
+from recompact.attribution.bisection.cause import Cause, SequentialTest, levels_of
 from recompact.attribution.bisection.pieces import Intervention, Piece
 from recompact.attribution.bisection.search import MOST_PIECES, Search, search
-from recompact.attribution.bisection.sequential import SequentialTest, levels_of
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 World = Callable[[Intervention], Outcome]

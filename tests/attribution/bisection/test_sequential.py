@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.attribution.bisection.bisect import FEWEST, MOST, allowance, bisection_unit
-from recompact.attribution.bisection.cause import NO_TRIAL, Cause, Trial, read_causes, write_cause
+from recompact.attribution.bisection.cause import (
+    NO_TRIAL,
+    Cause,
+    Levels,
+    SequentialTest,
+    Trial,
+    levels_of,
+    read_causes,
+    write_cause,
+)
 from recompact.attribution.bisection.pieces import Intervention, Piece
 from recompact.attribution.bisection.search import Search, search
-from recompact.attribution.bisection.sequential import Levels, SequentialTest, levels_of
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 

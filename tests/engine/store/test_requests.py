@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from run_files import change_rows
 
 from recompact.engine.config import Config, SuiteConfig
+from recompact.engine.store.calls import kept_request
 from recompact.engine.store.packing import pack, unpack
-from recompact.engine.store.requests import kept_request
 from recompact.engine.store.store import Store, StoreError
 from recompact.models.journal import UnitCalls
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, assistant, system, user

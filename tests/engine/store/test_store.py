@@ -17,9 +17,8 @@ from needs import require
 from run_files import select_rows
 
 from recompact.compressors.prompted import Prompted
-from recompact.engine.execution.episodes import run_episode
-from recompact.engine.rollout import Agent
-from recompact.engine.store import schema
+from recompact.engine.rollout import Agent, run_episode
+from recompact.engine.store.checksums import FORMAT
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.engine.store.store import Store, StoreError
@@ -205,13 +204,13 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
     Store.open(path).close()
 
 
-@pytest.mark.parametrize("version", [1, schema.FORMAT - 1, schema.FORMAT + 1, 99])
+@pytest.mark.parametrize("version", [1, FORMAT - 1, FORMAT + 1, 99])
 def test_a_file_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path, version: int) -> None:
     path = tmp_path / "run.db"
     Store.open(path).close()
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version={version}")
-    whose = "a newer" if version > schema.FORMAT else "an older"
+    whose = "a newer" if version > FORMAT else "an older"
     for opening in (Store.open, Store.read):
         with pytest.raises(StoreError, match=f"written by {whose} Recompact"):
             opening(path)
@@ -223,12 +222,12 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as db:
         db.execute("CREATE TABLE mine (x)")
-    with pytest.raises(StoreError, match="some other program"):
+    with pytest.raises(StoreError, match="another program"):
         Store.open(other)
     view = tmp_path / "view.db"
     with sqlite3.connect(view) as db:
         db.execute("CREATE VIEW mine AS SELECT 1")
-    with pytest.raises(StoreError, match="some other program"):
+    with pytest.raises(StoreError, match="another program"):
         Store.open(view)
     text = tmp_path / "text.db"
     text.write_text("this is not a database, and it is long enough to be looked at" * 20)

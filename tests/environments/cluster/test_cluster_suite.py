@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 import cluster_suites
 import pytest
@@ -32,7 +33,7 @@ OPEN = Action("unlock", {"house": 1, "code": "zx-4748"})
 
 def clustered(cluster: NearCluster, most: int = 4, per_actor: int = 1, **options: object) -> ClusterSuite:
     near = HostedSuite(SPEC, options, timeout=20)
-    return ClusterSuite(near, ClusterSettings(per_actor=per_actor), most=most, connection=cluster)
+    return ClusterSuite(near, ClusterSettings(per_actor=per_actor), most=most, connection=cast(Any, cluster))
 
 
 async def test_the_verbs_work_and_an_environment_asks_its_model() -> None:
@@ -110,7 +111,7 @@ async def test_an_actor_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(suites, "_GRACE", 0.2)
     cluster = NearCluster()
     suite = clustered(cluster, seconds=30)
-    suite = ClusterSuite(replace(suite.local, timeout=0.3), suite.settings, connection=cluster)
+    suite = ClusterSuite(replace(suite.local, timeout=0.3), suite.settings, connection=cast(Any, cluster))
     suite.hosted = replace(
         suite.hosted, settings=replace(suite.hosted.settings, timeout=60)
     )  # no kill timer over there
@@ -142,7 +143,7 @@ async def test_the_survey_says_what_there_is_and_where_the_suite_does_not_load(t
     assert problems[0].startswith("[cluster] node a: recompact 0.0")
     assert "node b" in problems[1]
     assert "none.py" in problems[1]
-    greedy = ClusterSuite(suite.local, ClusterSettings(cpus=5), connection=cluster)
+    greedy = ClusterSuite(suite.local, ClusterSettings(cpus=5), connection=cast(Any, cluster))
     notes, problems = await greedy.survey("train")
     assert notes[1].startswith("node a: 4 CPUs")
     assert [problem.startswith("[cluster] cpus: ") for problem in problems] == [True]
@@ -156,7 +157,7 @@ async def digest_of(path: Path, text: str, model: CountingBurglar, cluster: Near
     suite = None
     if cluster is not None:
         near = HostedSuite(SPEC, config.suite.options, timeout=60)
-        suite = ClusterSuite(near, config.cluster, most=6, connection=cluster)
+        suite = ClusterSuite(near, config.cluster, most=6, connection=cast(Any, cluster))
     async with open_study(config, path, models={"burglar": model}, suite=suite) as study:
 
         async def disturb() -> None:

@@ -41,7 +41,7 @@ class Stage:
         self.refusals = list(refusals)
         self.pending = 0
 
-    async def start(self, avoided: frozenset[str] = frozenset()) -> tuple[Puppet, ActorLocation]:
+    async def start(self, avoided: frozenset[str] = frozenset()) -> tuple[Any, ActorLocation]:
         self.avoided = avoided
         self.pending += 1
         await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
     room = asyncio.Event()
     stage = Stage()
 
-    async def start(avoided: frozenset[str]) -> tuple[Puppet, ActorLocation]:
+    async def start(avoided: frozenset[str]) -> tuple[Any, ActorLocation]:
         await room.wait()
         return await stage.start()
 
@@ -295,7 +295,7 @@ def test_one_node_with_hosts_is_enough_and_without_any_nothing_hangs(
     names = "abcdefg"[:size]
     living: Counter[str] = Counter()
 
-    async def start(avoided: frozenset[str]) -> tuple[Puppet, ActorLocation]:
+    async def start(avoided: frozenset[str]) -> tuple[Any, ActorLocation]:
         await asyncio.sleep(0)
         node = min((name for name in names if name not in avoided), key=lambda name: living[name])
         living[node] += 1  # as Ray does, which spreads actors

@@ -12,8 +12,8 @@ from report_support import adapted_template, make_verified
 from recompact.engine.config import Config, SuiteConfig
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.store import Store
-from recompact.evaluation.reproduction.effects import cost_table
 from recompact.evaluation.reproduction.experiments import Setting
+from recompact.evaluation.reproduction.results import cost_table
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Reply, Usage, assistant
 from recompact.values.tables import Number

@@ -27,10 +27,9 @@ from recompact.evaluation.reproduction.experiments import (
     UnseenTasks,
     Windows,
 )
-from recompact.evaluation.reproduction.forecast import forecast_reproduction, number_of_tasks
-from recompact.evaluation.reproduction.habits import assumed_habits, habits_of
+from recompact.evaluation.reproduction.forecast import assumed_habits, forecast_reproduction, habits_of, number_of_tasks
 from recompact.evaluation.reproduction.paper import benchmark
-from recompact.models.limits import Price
+from recompact.models.endpoint import Price
 from recompact.values.chat import Reply, Usage, assistant
 from recompact.values.context import Context
 from recompact.values.trajectory import Score, Trajectory

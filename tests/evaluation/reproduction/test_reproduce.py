@@ -14,8 +14,8 @@ from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.reproduction import tables as tables_module
-from recompact.evaluation.reproduction.arms import paired_table
 from recompact.evaluation.reproduction.experiments import Adaptations, Setting, UnseenTasks, Windows, join_experiments
+from recompact.evaluation.reproduction.results import paired_table
 from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
 from recompact.evaluation.summary import evaluation
 from recompact.values.tables import Number

@@ -11,8 +11,8 @@ from report_support import adapted_template
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.store import Store
-from recompact.evaluation.reproduction.effects import allocation_table, effect_table
 from recompact.evaluation.reproduction.experiments import DRAWS, Diagnostics, Setting, join_experiments
+from recompact.evaluation.reproduction.results import allocation_table, effect_table
 from recompact.values.candidate import Candidate, Clause
 from recompact.values.tables import as_json
 from recompact.values.template import default_template

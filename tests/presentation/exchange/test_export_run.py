@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from shared_runs import verified_run
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.audit.auditing import Audit, audit_transcripts
-from recompact.audit.runs import audit_run
+from recompact.audit.auditing import Audit, audit_run, audit_transcripts
 from recompact.cli.main import cli
 from recompact.engine.store.calls import usage_by_phase
 from recompact.engine.store.records import write_trajectory

@@ -32,7 +32,7 @@ from view_support import add_case, ask, note_plan
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.adaptations import note_result
-from recompact.engine.store.requests import kept_request
+from recompact.engine.store.calls import kept_request
 from recompact.engine.store.store import Store
 from recompact.evaluation.metrics import group_tasks
 from recompact.presentation.report.content.runs import evaluated_run

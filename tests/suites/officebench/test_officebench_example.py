@@ -10,8 +10,7 @@ import pytest
 
 from recompact.environments.conformance import conformance
 from recompact.environments.inprocess import InProcessSuite
-from recompact.suites.officebench.environment import OfficeBenchEnvironment
-from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.suite import OfficeBenchEnvironment, OfficeBenchSuite
 from recompact.values.chat import Message
 from recompact.values.trajectory import Action
 

@@ -12,7 +12,7 @@ from pocket_playing import SUITE, call, log_in, one_of
 from recompact.suites.pocket import BY_NAME, play
 from recompact.suites.pocket.environment import PocketEnvironment
 from recompact.suites.pocket.owner import QUESTION, decision, decisions_in, limit_in, rule
-from recompact.values.rules import rules_in, says
+from recompact.values.literals import rules_in, says
 from recompact.values.trajectory import Action
 
 TASK = one_of("approve_with_rule")

@@ -7,8 +7,8 @@ import doctest
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.suites.qa import environment, retrieval
-from recompact.suites.qa.environment import exact_match, f1, normalize
+from recompact.suites.qa import retrieval, suite
+from recompact.suites.qa.suite import exact_match, f1, normalize
 
 # What torchmetrics 1.9.0 gives (functional.text.squad): answer, accepted answers, exact match, F1.
 ELSEWHERE = [
@@ -58,5 +58,5 @@ def test_another_accepted_answer_never_hurts(answer: str, accepted: list[str], m
 
 
 def test_examples() -> None:
-    for module in (environment, retrieval):
+    for module in (suite, retrieval):
         assert doctest.testmod(module).failed == 0

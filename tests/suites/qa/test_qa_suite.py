@@ -19,9 +19,8 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.errors import InputError
 from recompact.suites.qa import retrieval, suite as qa_suite
-from recompact.suites.qa.environment import QaEnvironment
 from recompact.suites.qa.retrieval import Bm25Retriever, HttpRetriever, RetrieverFailed
-from recompact.suites.qa.suite import QaSuite
+from recompact.suites.qa.suite import QaEnvironment, QaSuite
 from recompact.values.trajectory import Action
 from recompact.version import install_command
 

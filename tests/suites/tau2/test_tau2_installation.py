@@ -12,8 +12,8 @@ from recompact.engine.config_parser import load_config
 from recompact.environments.installations import HOME_VARIABLE, SetupFailed, first_usable
 from recompact.environments.loading import load_suite
 from recompact.errors import InputError
+from recompact.suites.tau2.environment import without_fence
 from recompact.suites.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
-from recompact.suites.tau2.official import without_fence
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from fakes import Scripted
 
 from recompact.compressors.prompted import Prompted
-from recompact.suites.tau2.environment import Tau2Environment
-from recompact.suites.tau2.official import Official
+from recompact.suites.tau2.environment import Official, Tau2Environment
 from recompact.values.chat import assistant
 from recompact.values.context import Context, Turn
 from recompact.values.template import default_template

@@ -18,7 +18,7 @@ from needs import needs
 from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.suites.workspace.container_environment import ContainerEnvironment
+from recompact.suites.workspace.environment import ContainerEnvironment
 from recompact.suites.workspace.folder import CheckFailed
 from recompact.suites.workspace.suite import WorkspaceSuite
 from recompact.values.trajectory import Action

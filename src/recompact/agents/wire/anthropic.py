@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recompact.agents.wire.openai import event, reply_id, slices
+from recompact.models.openai_wire import arguments_of
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, canonical
 
 _NOT_SEEN = ("thinking", "redacted_thinking")  # blocks that belong to a reply but are not part of what was said
@@ -62,7 +63,7 @@ def write_messages(name: str, request: Request, reply: Reply) -> dict[str, Any]:
         blocks.append({"type": "text", "text": message.content})
     for n, call in enumerate(message.calls):
         id = call.id or f"toolu_{reply_id(name, request)}_{n}"
-        blocks.append({"type": "tool_use", "id": id, "name": call.name, "input": _input(call)})
+        blocks.append({"type": "tool_use", "id": id, "name": call.name, "input": arguments_of(call)})
     ends = {"length": "max_tokens", "refusal": "refusal"}
     return {
         "id": f"msg_{reply_id(name, request)}",
@@ -74,14 +75,6 @@ def write_messages(name: str, request: Request, reply: Reply) -> dict[str, Any]:
         "stop_sequence": None,
         "usage": _usage(reply.usage),
     }
-
-
-def _input(call: ToolCall) -> dict[str, Any]:
-    """The format has no place for arguments that do not parse."""
-    try:
-        return call.parsed()
-    except ValueError:
-        return {"malformed": call.arguments}
 
 
 def _usage(usage: Usage) -> dict[str, int]:

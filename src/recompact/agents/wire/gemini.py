@@ -16,9 +16,9 @@ def read_contents(body: Mapping[str, Any]) -> Request:
     open_calls: list[ToolCall] = []  # which have no result yet
     for content in body["contents"]:
         if content.get("role") == "model":
-            said = _model(content["parts"], len(messages))
-            open_calls = list(said.calls)
-            messages.append(said)
+            reply_message = _model(content["parts"], len(messages))
+            open_calls = list(reply_message.calls)
+            messages.append(reply_message)
         else:
             messages += _user(content["parts"], open_calls)
     offered = [each for tool in body.get("tools") or () for each in tool.get("functionDeclarations") or ()]

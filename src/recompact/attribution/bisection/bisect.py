@@ -19,14 +19,13 @@ from recompact.attribution.bisection.pieces import (
     statements_in,
 )
 from recompact.attribution.bisection.search import Conversation, Search, search
-from recompact.attribution.continuations import outcome_of, play_draw
-from recompact.attribution.determinism import copied_arms
+from recompact.attribution.continuations import draw_beside, outcome_of, play_draw
 from recompact.attribution.divergence import needed_facts, occurs
-from recompact.attribution.records import outcomes_in, settings_of
+from recompact.attribution.records import copied_arms, outcomes_in, settings_of
 from recompact.attribution.verify import places
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unit, run_agenda
-from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
+from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import continuation_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
@@ -241,14 +240,7 @@ class _Agenda:
         async def play(calls: UnitCalls) -> Trajectory:
             return await play_draw(study, task, replace(boundary, post=context), "POST", calls)
 
-        def record(continuation: Trajectory, seconds: float) -> None:
-            if isinstance(outcome_of(Draw(course.id, "POST", 0), continuation), Outcome):
-                number = int(name.rpartition("/")[2])
-                write_trajectory(
-                    study.store, name, continuation, phase=PHASE, run=number, groups=task.groups, seconds=seconds
-                )
-
-        return Unit(name, play, record, group=str(course.id), task=task.id)
+        return draw_beside(study, name, task, course.id, "POST", play)
 
 
 def _outcomes_on_record(store: Store) -> dict[BoundaryId, dict[str, Outcome]]:

@@ -174,7 +174,7 @@ def _entries(section: Section) -> Iterator[str]:
     for line in section.guidance.splitlines():
         goes_on = fenced or line[:1].isspace()
         if _FENCE.match(line):
-            goes_on, fenced = goes_on or (not fenced and bool(entry)), not fenced
+            goes_on, fenced = True, not fenced
         if not line.strip() and not fenced:
             continue
         if entry and not goes_on:

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import TypeVar
 
-from recompact.attribution.bisection.cause import Cause, Ending, Trial
+from recompact.attribution.bisection.cause import (
+    Cause,
+    Decision,
+    Ending,
+    Levels,
+    Loss,
+    SequentialTest,
+    Trial,
+    levels_of,
+)
 from recompact.attribution.bisection.pieces import Intervention, Piece, placebo_for
-from recompact.attribution.bisection.sequential import Decision, Levels, Loss, SequentialTest, levels_of
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes, Thresholds
 
 MOST_PIECES = 3
 COMPARED = (2, 5)  # fewest and most draws from the context after the compaction, and with everything back
@@ -60,18 +68,50 @@ class Search:
         """All pieces, each once: what was dropped, and what the summary says."""
         return tuple({piece.name: piece for piece in (*self.pieces, *self.lines, *self.statements)}.values())
 
+    @property
+    def in_order(self) -> list[str]:
+        """Suspects first, then the newest pieces: turns are newer than entries of the previous summary."""
+        names = [piece.name for piece in self.pieces]
+        suspects = [name for name in self.suspects if name in names]
+        return [*suspects, *(name for name in reversed(names) if name not in suspects)]
+
+    @property
+    def gap_needed(self) -> float:
+        """How far apart two trials must be: the threshold of success, or half of that of steps."""
+        return self.thresholds.hazard if self.loss == "success" else self.thresholds.burden / 2
+
+    def gap(self, better: Trial, worse: Trial) -> float:
+        return better.success - worse.success if self.loss == "success" else worse.steps - better.steps
+
     def ended(self, ending: Ending, reason: str = "") -> Cause:
         """A search that ends like this, without any draws so far."""
         dropped = sum(piece.tokens for piece in self.pieces)
         return Cause(self.boundary, ending, self.loss, 0, (), len(self.pieces), dropped, reason=reason)
 
 
-Conversation = Generator[Intervention, Outcome, Cause]
+T = TypeVar("T")
+Asking = Generator[Intervention, Outcome, T]
 """Asks for a continuation after an intervention, and is sent its outcome."""
-
+Conversation = Asking[Cause]
 
 Change = Callable[[Sequence[str]], Intervention]
 """What is done with pieces, by their names: they are put back, or taken out."""
+
+_NOT_DROPPED: tuple[Ending, ...] = ("placebo closes it", "no small part", "not closed by everything")
+"""Endings that leave the summary's own words as the cause. Turns that are put back can close a loss whatever they say,
+since the agent then no longer goes by a fresh summary: the placebo shows it."""
+
+
+def search(given: Search) -> Conversation:
+    """Narrow down to the smallest part whose return closes the loss."""
+    if not given.pieces and not given.lines:
+        return given.ended("nothing dropped")
+    inquiry = _Inquiry(given)
+    try:
+        result = yield from inquiry.run()
+    except _OutOfDraws:
+        result = given.ended("out of draws")
+    return replace(result, draws=inquiry.draws, post=inquiry.trial(NOTHING), whole=inquiry.trial(given.whole))
 
 
 class _OutOfDraws(Exception):
@@ -79,15 +119,15 @@ class _OutOfDraws(Exception):
 
 
 @dataclass
-class _State:
-    """The outcomes so far, by intervention."""
+class _Inquiry:
+    """A search under way: the outcomes so far, by intervention."""
 
-    most: int
+    given: Search
     drawn: dict[Intervention, list[Outcome]] = field(default_factory=dict)
     draws: int = 0
 
-    def draw(self, intervention: Intervention) -> Generator[Intervention, Outcome, Outcome]:
-        if self.draws >= self.most:
+    def draw(self, intervention: Intervention) -> Asking[Outcome]:
+        if self.draws >= self.given.most:
             raise _OutOfDraws
         outcome = yield intervention
         self.draws += 1
@@ -98,179 +138,121 @@ class _State:
     def trial(self, intervention: Intervention) -> Trial:
         return Trial(tuple(self.drawn.get(intervention, ())))
 
-
-def search(given: Search) -> Conversation:
-    """Narrow down to the smallest part whose return closes the loss."""
-    state = _State(given.most)
-    result = given.ended("nothing dropped")
-    if not given.pieces and not given.lines:
+    def run(self) -> Conversation:
+        """First what was dropped. Where no part of that is the cause, what the summary says instead."""
+        result = yield from self.search_dropped()
+        if result.ending in _NOT_DROPPED and result.levels is not None and self.given.statements:
+            said = yield from self.search_statements(result.levels)
+            return said if said.ending == "found" else result
         return result
-    try:
-        result = yield from _search(given, state)
-    except _OutOfDraws:
-        result = replace(result, ending="out of draws")
-    post, whole = state.trial(NOTHING), state.trial(given.whole)
-    return replace(result, draws=state.draws, post=post, whole=whole)
 
-
-def _search(given: Search, state: _State) -> Conversation:
-    """First what was dropped. Where no part of that is the cause, what the summary says instead."""
-    result = yield from _search_dropped(given, state)
-    if result.ending in _NOT_DROPPED and result.levels is not None and given.statements:
-        said = yield from _search_statements(given, state, result.levels)
-        return said if said.ending == "found" else result
-    return result
-
-
-_NOT_DROPPED: tuple[Ending, ...] = ("placebo closes it", "no small part", "not closed by everything")
-"""Endings that leave the summary's own words as the cause. Turns that are put back can close a loss whatever they say,
-since the agent then no longer goes by a fresh summary: the placebo shows it."""
-
-
-def _search_statements(given: Search, state: _State, levels: Levels) -> Conversation:
-    """What the summary says of its own accord is taken out, and the request put in, with nothing else put back."""
-    result = replace(given.ended("no small part"), levels=levels)
-    names = [piece.name for piece in reversed(given.statements)]
-    if (yield from _closes(given, state, levels, Intervention.of(names))) != "closes":
-        return result
-    cause = yield from _narrow(given, state, levels, names, Intervention.of)
-    requests = [piece for piece in given.statements if piece.kind == "request"]
-    summary = [piece for piece in (*given.pieces, *given.lines, *requests) if piece.kind != "turn"]
-    return (yield from _prove(given, state, result, cause, Intervention.of, summary))
-
-
-def _search_dropped(given: Search, state: _State) -> Conversation:
-    result = given.ended("not seen again")
-    post, whole = yield from _compare(given, state)
-    before = [*given.verified.pre.values()]
-    after = [*given.verified.post.values(), *post.outcomes]
-    gap = _gap(given.loss, whole, post)
-    if given.loss == "steps" and post.success - whole.success >= given.thresholds.hazard - 1e-9:
-        return replace(result, ending="helped")
-    if gap >= _gap_needed(given) - 1e-9:
-        levels = levels_of(given.loss, [*before, *whole.outcomes], after)
-        if levels is None:
+    def search_statements(self, levels: Levels) -> Conversation:
+        """What the summary says of its own accord is taken out, and the request put in, with nothing else put back."""
+        given = self.given
+        result = replace(given.ended("no small part"), levels=levels)
+        names = [piece.name for piece in reversed(given.statements)]
+        if (yield from self.closes(levels, Intervention.of(names))) != "closes":
             return result
-        cause = yield from _narrow(given, state, levels, _in_order(given), Intervention.of)
-        result = replace(result, levels=levels)
-        return (yield from _prove(given, state, result, cause, Intervention.of, given.pieces))
-    if _gap(given.loss, Trial(tuple(before)), post) < _gap_needed(given) - 1e-9:
-        return result
-    # With everything back the loss is still there: a sentence of the summary may be what does the harm.
-    result = replace(result, ending="not closed by everything")
-    levels = levels_of(given.loss, before, [*after, *whole.outcomes])
-    if levels is None or not given.lines:
-        return replace(result, levels=levels)
-    every = replace(given.whole, out=frozenset(line.name for line in given.lines))
-    if (yield from _closes(given, state, levels, every)) != "closes":
-        return replace(result, levels=levels)
-    newest = [line.name for line in reversed(given.lines)]
+        cause = yield from self.narrow(levels, names, Intervention.of)
+        requests = [piece for piece in given.statements if piece.kind == "request"]
+        summary = [piece for piece in (*given.pieces, *given.lines, *requests) if piece.kind != "turn"]
+        return (yield from self.prove(result, levels, cause, Intervention.of, summary))
 
-    def taken_out(names: Sequence[str]) -> Intervention:
-        return replace(given.whole, out=frozenset(names))
+    def search_dropped(self) -> Conversation:
+        given, gap_needed = self.given, self.given.gap_needed - 1e-9
+        result = given.ended("not seen again")
+        post, whole = yield from self.compare()
+        before = [*given.verified.pre.values()]
+        after = [*given.verified.post.values(), *post.outcomes]
+        if given.loss == "steps" and post.success - whole.success >= given.thresholds.hazard - 1e-9:
+            return replace(result, ending="helped")
+        if given.gap(whole, post) >= gap_needed:
+            levels = levels_of(given.loss, [*before, *whole.outcomes], after)
+            if levels is None:
+                return result
+            cause = yield from self.narrow(levels, given.in_order, Intervention.of)
+            result = replace(result, levels=levels)
+            return (yield from self.prove(result, levels, cause, Intervention.of, given.pieces))
+        if given.gap(Trial(tuple(before)), post) < gap_needed:
+            return result
+        # With everything back the loss is still there: a sentence of the summary may be what does the harm.
+        levels = levels_of(given.loss, before, [*after, *whole.outcomes])
+        result = replace(result, ending="not closed by everything", levels=levels)
+        if levels is None or not given.lines:
+            return result
+        newest = [line.name for line in reversed(given.lines)]
 
-    cause = yield from _narrow(given, state, levels, newest, taken_out)
-    return (yield from _prove(given, state, replace(result, levels=levels), cause, taken_out, given.lines))
+        def taken_out(names: Sequence[str]) -> Intervention:
+            return replace(given.whole, out=frozenset(names))
 
+        if (yield from self.closes(levels, taken_out(newest))) != "closes":
+            return result
+        cause = yield from self.narrow(levels, newest, taken_out)
+        return (yield from self.prove(result, levels, cause, taken_out, given.lines))
 
-def _compare(given: Search, state: _State) -> Generator[Intervention, Outcome, tuple[Trial, Trial]]:
-    """Draws from the context after the compaction and with everything back, until they differ clearly or are enough."""
-    fewest, most = (1, 1) if given.copies else COMPARED
-    for number in range(1, most + 1):
-        for intervention in (NOTHING, given.whole):
-            yield from state.draw(intervention)
-        post, whole = state.trial(NOTHING), state.trial(given.whole)
-        if number >= fewest and _gap(given.loss, whole, post) >= _gap_needed(given) - 1e-9:
-            break
-    return post, whole
+    def compare(self) -> Asking[tuple[Trial, Trial]]:
+        """Draws from the context after the compaction and with everything back, until they differ clearly or are
+        enough."""
+        given = self.given
+        fewest, most = (1, 1) if given.copies else COMPARED
+        for number in range(1, most + 1):
+            for intervention in (NOTHING, given.whole):
+                yield from self.draw(intervention)
+            post, whole = self.trial(NOTHING), self.trial(given.whole)
+            if number >= fewest and given.gap(whole, post) >= given.gap_needed - 1e-9:
+                break
+        return post, whole
 
+    def narrow(self, levels: Levels, order: Sequence[str], change: Change) -> Asking[Sequence[str] | None]:
+        """The fewest pieces that close the loss, by binary search for the shortest closing beginning of `order`.
 
-def _gap(loss: Loss, better: Trial, worse: Trial) -> float:
-    return better.success - worse.success if loss == "success" else worse.steps - better.steps
+        Its last piece is needed. Where that does not suffice alone, the search goes on among the pieces before it.
+        """
+        kept: list[str] = []
+        end = len(order)
+        suspects = self.given.suspects
+        probe = len([name for name in order[: len(suspects)] if name in suspects])
+        while len(kept) < MOST_PIECES:
+            low, high = 0, end
+            while high - low > 1:
+                middle, probe = (probe, 0) if low < probe < high else ((low + high) // 2, 0)
+                decision = yield from self.closes(levels, change([*kept, *order[:middle]]))
+                low, high = (low, middle) if decision == "closes" else (middle, high)
+            if high == 0:
+                return None
+            kept.append(order[high - 1])
+            end = high - 1
+            if end == 0 or (yield from self.closes(levels, change(kept))) == "closes":
+                return kept
+        return None
 
+    def closes(self, levels: Levels, intervention: Intervention) -> Asking[Decision]:
+        """Whether an intervention closes the loss: draws that there are count, and one left undecided does not."""
+        test = SequentialTest(levels, copies=self.given.copies)
+        while (decision := test.decide(self.drawn.get(intervention, ()))) is None:
+            yield from self.draw(intervention)
+        return decision
 
-def _gap_needed(given: Search) -> float:
-    """How far apart the two must be: the threshold of success, or half of that of steps."""
-    return given.thresholds.hazard if given.loss == "success" else given.thresholds.burden / 2
+    def prove(
+        self, result: Cause, levels: Levels, names: Sequence[str] | None, change: Change, pieces: Sequence[Piece]
+    ) -> Conversation:
+        """The cause on fresh draws, under a stricter limit, and a placebo of the same size, which must not close it."""
+        if names is None:
+            return replace(result, ending="no small part")
+        result = replace(result, pieces=tuple(piece for piece in self.given.every if piece.name in names))
+        decision, closing = yield from self.try_afresh(levels, change(names))
+        result = replace(result, ending="found" if decision == "closes" else "not confirmed", closing=closing)
+        others = placebo_for(names, pieces, f"placebo/{self.given.boundary}")
+        if not others or result.ending != "found":
+            return result
+        decision, placebo = yield from self.try_afresh(levels, change(sorted(others)))
+        ending: Ending = "placebo closes it" if decision == "closes" else "found"
+        return replace(result, ending=ending, placebo=placebo)
 
-
-def _in_order(given: Search) -> list[str]:
-    """Suspects first, then the newest pieces: turns are newer than entries of the previous summary."""
-    names = [piece.name for piece in given.pieces]
-    suspects = [name for name in given.suspects if name in names]
-    return [*suspects, *(name for name in reversed(names) if name not in suspects)]
-
-
-def _narrow(
-    given: Search,
-    state: _State,
-    levels: Levels,
-    order: Sequence[str],
-    intervention: Change,
-) -> Generator[Intervention, Outcome, Sequence[str] | None]:
-    """The fewest pieces that close the loss, by binary search for the shortest closing beginning of `order`.
-
-    Its last piece is needed. Where that does not suffice alone, the search goes on among the pieces before it.
-    """
-    kept: list[str] = []
-    end = len(order)
-    probe = len([name for name in order[: len(given.suspects)] if name in given.suspects])
-    while len(kept) < MOST_PIECES:
-        low, high = 0, end
-        while high - low > 1:
-            middle, probe = (probe, 0) if low < probe < high else ((low + high) // 2, 0)
-            decision = yield from _closes(given, state, levels, intervention([*kept, *order[:middle]]))
-            low, high = (low, middle) if decision == "closes" else (middle, high)
-        if high == 0:
-            return None
-        kept.append(order[high - 1])
-        end = high - 1
-        if end == 0 or (yield from _closes(given, state, levels, intervention(kept))) == "closes":
-            return kept
-    return None
-
-
-def _closes(
-    given: Search, state: _State, levels: Levels, intervention: Intervention
-) -> Generator[Intervention, Outcome, Decision]:
-    """Whether an intervention closes the loss; draws that it has are used, and one that stays undecided does not."""
-    test = SequentialTest(levels, copies=given.copies)
-    while (decision := test.decide(state.drawn.get(intervention, ()))) is None:
-        yield from state.draw(intervention)
-    return decision
-
-
-def _prove(
-    given: Search,
-    state: _State,
-    result: Cause,
-    names: Sequence[str] | None,
-    intervention: Change,
-    pieces: Sequence[Piece],
-) -> Conversation:
-    """The cause on fresh draws, under a stricter limit, and a placebo of the same size, which must not close it."""
-    if names is None:
-        return replace(result, ending="no small part")
-    levels = result.levels
-    assert levels is not None
-    result = replace(result, pieces=tuple(piece for piece in given.every if piece.name in names))
-    decision, closing = yield from _fresh(given, state, levels, intervention(names))
-    if decision != "closes":
-        return replace(result, ending="not confirmed", closing=closing)
-    others = placebo_for(names, pieces, f"placebo/{given.boundary}")
-    if not others:
-        return replace(result, ending="found", closing=closing)
-    decision, placebo = yield from _fresh(given, state, levels, intervention(sorted(others)))
-    ending: Ending = "placebo closes it" if decision == "closes" else "found"
-    return replace(result, ending=ending, closing=closing, placebo=placebo)
-
-
-def _fresh(
-    given: Search, state: _State, levels: Levels, intervention: Intervention
-) -> Generator[Intervention, Outcome, tuple[Decision, Trial]]:
-    """A test on draws that had no part in choosing the intervention; where draws are copies, on those there are."""
-    test = SequentialTest(levels, error=CHECK_ERROR, copies=given.copies)
-    outcomes: list[Outcome] = state.drawn.get(intervention, [])[:1] if given.copies else []
-    while (decision := test.decide(outcomes)) is None:
-        outcomes.append((yield from state.draw(intervention)))
-    return decision, Trial(tuple(outcomes))
+    def try_afresh(self, levels: Levels, intervention: Intervention) -> Asking[tuple[Decision, Trial]]:
+        """A test on draws that had no part in choosing the intervention; where draws are copies, on those there are."""
+        test = SequentialTest(levels, error=CHECK_ERROR, copies=self.given.copies)
+        outcomes: list[Outcome] = self.drawn.get(intervention, [])[:1] if self.given.copies else []
+        while (decision := test.decide(outcomes)) is None:
+            outcomes.append((yield from self.draw(intervention)))
+        return decision, Trial(tuple(outcomes))

@@ -42,15 +42,6 @@ class Unit(Generic[T]):
     task: str = ""
 
 
-class Executor(Protocol):
-    """Plays units, here or elsewhere. Calls to models go through the driver's journal in either case."""
-
-    async def submit(self, unit: Unit[T]) -> T: ...
-
-    def set_aside(self, unit: str, reason: str) -> None:
-        """Remember that playing this unit again would fail again; `submit` then raises `SetAside`."""
-
-
 @dataclass(frozen=True)
 class InProcess:
     """Plays units in the driver itself. One whose episode was lost with its machine begins again from the journal."""
@@ -68,6 +59,7 @@ class InProcess:
         raise AssertionError("the last life returns or raises")
 
     def set_aside(self, unit: str, reason: str) -> None:
+        """Remember that playing this unit again would fail again; `submit` then raises `SetAside`."""
         self.journal.set_aside(unit, reason)
 
 
@@ -108,7 +100,7 @@ class Agenda(Protocol[T]):
         """A unit could not be finished; it is not begun again."""
 
 
-async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, progress: Progress = SILENT) -> None:
+async def run_agenda(agenda: Agenda[T], executor: InProcess, concurrency: int, progress: Progress = SILENT) -> None:
     """Play and record what the agenda asks for, at most `concurrency` units at once.
 
     Raises `Unfinished` when all else is done, or the failure that makes going on pointless: at once, but at a ceiling
@@ -159,7 +151,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
         raise Unfinished(failures.units)
 
 
-async def _play(unit: Unit[T], executor: Executor) -> T:
+async def _play(unit: Unit[T], executor: InProcess) -> T:
     """The value of a unit, recorded. A unit is set aside where what it raised would be raised again."""
     try:
         started = time.perf_counter()
@@ -185,7 +177,7 @@ async def _play(unit: Unit[T], executor: Executor) -> T:
     return value
 
 
-def _set_aside(unit: Unit[Any], executor: Executor, reason: str) -> SetAside:
+def _set_aside(unit: Unit[Any], executor: InProcess, reason: str) -> SetAside:
     executor.set_aside(unit.name, reason)
     return SetAside(reason)
 
@@ -196,7 +188,7 @@ def _reason(error: Exception) -> str:
 
 
 async def run_units(
-    units: Iterable[Unit[T]], executor: Executor, concurrency: int, progress: Progress = SILENT
+    units: Iterable[Unit[T]], executor: InProcess, concurrency: int, progress: Progress = SILENT
 ) -> None:
     """Play and record all of these units, in this order as far as places allow."""
     await run_agenda(_InOrder(iter(units)), executor, concurrency, progress)

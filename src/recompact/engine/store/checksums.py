@@ -1,7 +1,9 @@
-"""A checksum in every row, so that a bit that a disk or a copy has changed is an error and no other result.
+"""The tables of a run file, and a checksum in every row, so that a bit that a disk or a copy has changed is an error
+and no other result.
 
-Whoever reads a table reads a view over it that bears its name and checks each row, so no query can forget to. Texts
-have none: they are found by their hash. A checksum tells an accident, not a forgery.
+There is one format: a file of another one is refused, with a word on what to do. Whoever reads a table reads a view
+over it that bears its name and checks each row, so no query can forget to. Texts have none: they are found by their
+hash. A checksum tells an accident, not a forgery.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
 from typing import Any
 
-from recompact.engine.store.schema import SCHEMA
-
+APPLICATION_ID = 0x52435054  # "RCPT": tells a foreign file from one of ours
+FORMAT = 8  # in `user_version`
+SCHEMA = files("recompact.engine.store").joinpath("schema.sql").read_text(encoding="utf-8")
 FAULT = "user-defined function raised exception"
 """What SQLite says of a row that is not the one that was written."""
 
-_TEXTS = "texts"
+TEXTS = "texts"  # the table whose rows have none
 _PLAIN = frozenset((int, bytes, str, type(None)))
 
 
@@ -135,7 +139,7 @@ def columns_of_tables() -> dict[str, Columns]:
         groups: dict[str, list[str]] = {"TEXT": [], "BLOB": [], "REAL": [], "": []}
         for name, kind in kinds.items():
             groups.get(kind, groups[""]).append(name)
-        if table != _TEXTS:
+        if table != TEXTS:
             tables[table] = Columns(*map(tuple, groups.values()))
     connection.close()
     return tables

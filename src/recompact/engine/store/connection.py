@@ -7,11 +7,9 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
-from recompact.engine.store.checksums import check_rows
-from recompact.engine.store.schema import APPLICATION_ID, FORMAT, SCHEMA
+from recompact.engine.store.checksums import APPLICATION_ID, FORMAT, SCHEMA, TEXTS, check_rows, columns_of_tables
 from recompact.errors import InputError
 
 LOCK = ".lock"
@@ -182,26 +180,16 @@ def _is_run(connection: sqlite3.Connection, path: Path) -> bool:
     if not contents and not version:
         return False
     if contents and application != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of some other program: choose another --run")
+        raise StoreError(f"{path} is a database of another program: choose another --run")
     if version != FORMAT:
         way_out = "update Recompact" if version > FORMAT else "read it with the version that wrote it, or collect anew"
         raise StoreError(
             f"{path} was written by {'a newer' if version > FORMAT else 'an older'} Recompact (its format is {version},"
             f" this one reads {FORMAT}): {way_out}, or choose another --run"
         )
-    if missing := sorted(_tables() - tables):
+    if missing := sorted({TEXTS, *columns_of_tables()} - tables):
         raise StoreError(f"{path} is damaged: it has no table {missing[0]}. Use another copy of it, or another --run")
     return True
-
-
-@cache
-def _tables() -> frozenset[str]:
-    """The tables that a run has."""
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(SCHEMA)
-    tables = _tables_in(connection)
-    connection.close()
-    return tables
 
 
 def _tables_in(connection: sqlite3.Connection) -> frozenset[str]:
@@ -253,5 +241,5 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if "locked" in text:
         return StoreError(f"{path} is locked by another program ({text}): close it and try again")
     if "readonly" in text or "unable to open" in text:
-        return StoreError(f"{path} cannot be opened ({text}): see to its permissions, or copy it to a place of yours")
+        return StoreError(f"{path} cannot be opened ({text}): check its permissions, or copy it to a place of yours")
     return StoreError(f"{path}: {text}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from recompact.models.journal import Answered, Asked
+from recompact.models.journal import JournalAnswer, JournalRequest
 from recompact.values.chat import Message, canonical
 
 HASH = 32  # bytes
@@ -107,7 +107,7 @@ class PackedRequest:
     decoding: bytes | None
 
 
-def pack_request(asked: Asked, put: Put) -> bytes:
+def pack_request(asked: JournalRequest, put: Put) -> bytes:
     """A request as bytes; `put` keeps its texts. The seed is left out: it comes from the names of unit and call."""
     request, before = asked.request, asked.before
     shared = _shared_beginning(before.request.messages, request.messages) if before else 0
@@ -146,7 +146,7 @@ def _shared_beginning(before: Sequence[Message], now: Sequence[Message]) -> int:
     return min(len(before), len(now))
 
 
-def _near(message: Message, latest: Answered | None) -> list[bytes]:
+def _near(message: Message, latest: JournalAnswer | None) -> list[bytes]:
     """What a message may repeat: the conversation before it, and its answer. Looking takes time, and only prompts and
     summaries are worth it: what a tool returns is new."""
     if latest is None or message.role not in ("system", "user") or len(message.content) < _WORTH:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.engine.store.runs import TrajectoryRow, trajectory_of_row, trajectory_row
+from recompact.engine.store.runs import TRAJECTORY, TrajectoryRow, trajectory_of_row, trajectory_row
 from recompact.engine.store.store import Store
 
 ORDERS = {
@@ -49,8 +49,8 @@ def trajectory_page(
     where, parameters = _conditions(query)
     total = store._rows(f"SELECT count(*) AS n FROM trajectories t WHERE {where}", parameters)[0]["n"]
     order = ORDERS.get(query.order, ORDERS["task"])
-    rows = store._rows(
-        f"SELECT t.* FROM trajectories t WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+    rows = store._select(
+        f"{TRAJECTORY} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
         (*parameters, query.limit, max(0, query.offset)),
     )
     return [trajectory_of_row(row) for row in rows], total
@@ -100,7 +100,8 @@ def run_counts(store: Store, phase: str) -> RunCounts:
         f" ifnull(sum(compactions), 0) AS boundaries FROM trajectories t WHERE phase = ? AND {_NOT_SKIPPED}",
         (phase,),
     )
-    continuations = store._rows("SELECT count(*) AS n FROM continuations")[0]["n"]
+    # In `main`, where no row is checked: no value of any is read.
+    continuations = store._rows("SELECT count(*) AS n FROM main.continuations")[0]["n"]
     return RunCounts(row["n"], row["success"], row["steps"], row["boundaries"], continuations)
 
 

@@ -1,13 +1,14 @@
-"""Trajectories, continuations, contexts and boundaries as documents in the run file.
+"""Trajectories, continuations, contexts and boundaries as documents in the run file, and the compactions that failed in
+them: a run without compactions must not look like one in which none was needed.
 
-A document names messages by their hash in the store, so that a text that is in ten contexts is kept once. Writing
-a trajectory and reading it back gives an equal value.
+A document names messages by their hash in the store, so that a text that is in ten contexts is kept once. Writing a
+trajectory and reading it back gives an equal value.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,7 +19,8 @@ from recompact.values.chat import Message, Usage, canonical
 from recompact.values.context import Context, Pin, Summary, Turn
 from recompact.values.events import emit
 from recompact.values.outcome import BoundaryId
-from recompact.values.trajectory import Action, Boundary, Incident, Score, Snapshot, Trajectory
+from recompact.values.texts import cut, quantity
+from recompact.values.trajectory import COMPACTION_FAILED, Action, Boundary, Incident, Score, Snapshot, Trajectory
 
 
 @dataclass(frozen=True)
@@ -283,3 +285,62 @@ def _boundary_of(store: Store, data: Mapping[str, Any], message: _Messages) -> B
         asked_again=data["asked_again"],
         cut=data["cut"],
     )
+
+
+REASON = 300  # characters of a reason that are repeated; the trajectory has all of it
+
+
+@dataclass(frozen=True)
+class FailedCompactions:
+    """How many compactions failed, in how many trajectories, and the reason of the first."""
+
+    number: int = 0
+    trajectories: int = 0
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """What is said of them; empty where none failed.
+
+        >>> FailedCompactions(3, 2, "no summary came back").words
+        '3 compactions failed in 2 trajectories: no summary came back'
+        """
+        if not self.number:
+            return ""
+        reason, more = cut(" ".join(self.reason.split()).removesuffix("."), REASON)
+        failed = f"{quantity(self.number, 'compaction')} failed in {quantity(self.trajectories, 'trajectory')}"
+        return f"{failed}: {reason}{' …' * bool(more)}"
+
+    @property
+    def nothing_compacted(self) -> str:
+        """What is said where not one compaction was made: that, and that all of them failed if any was tried.
+
+        >>> FailedCompactions().nothing_compacted, FailedCompactions(1, 1, "no summary").nothing_compacted
+        ('nothing was compacted', 'nothing was compacted: 1 compaction failed in 1 trajectory: no summary')
+        """
+        return f"nothing was compacted{': ' * bool(self.number)}{self.words}"
+
+
+NONE_FAILED = FailedCompactions()
+
+
+def failed_among(incidents: Iterable[Incident]) -> FailedCompactions:
+    """Those of one trajectory."""
+    reasons = [incident.text for incident in incidents if incident.kind == COMPACTION_FAILED]
+    return FailedCompactions(len(reasons), 1, reasons[0]) if reasons else NONE_FAILED
+
+
+def failed_in_unit(store: Store, unit: str) -> FailedCompactions:
+    """Those of one recorded trajectory."""
+    try:
+        return failed_among(Incident(*incident) for incident in store.result(unit)["incidents"])
+    except (KeyError, TypeError):
+        raise store.damaged(f"the incidents of {unit} cannot be read") from None
+
+
+def failed_in_all(parts: Iterable[FailedCompactions]) -> FailedCompactions:
+    """Those of several trajectories together."""
+    some = [part for part in parts if part.number]
+    if not some:
+        return NONE_FAILED
+    return FailedCompactions(sum(p.number for p in some), sum(p.trajectories for p in some), some[0].reason)

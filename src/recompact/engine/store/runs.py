@@ -6,17 +6,16 @@ import hashlib
 import json
 import os
 import re
-import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_all, failed_in_unit
 from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.records import NONE_FAILED, FailedCompactions, failed_in_all, failed_in_unit
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.values.chat import Usage
@@ -231,9 +230,13 @@ def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
     """The trajectories of a phase, all or those of one task. Tasks that the run skips are left out."""
-    query = "SELECT * FROM trajectories WHERE phase = ? AND (? IS NULL OR task = ?) ORDER BY task, unit"
+    return _trajectory_rows(store, "phase = ? AND (? IS NULL OR task = ?)", phase, task, task)
+
+
+def _trajectory_rows(store: Store, condition: str, *parameters: Any) -> list[TrajectoryRow]:
     skipped = _skipped_tasks(store)
-    return [trajectory_of_row(row) for row in store._rows(query, (phase, task, task)) if row["task"] not in skipped]
+    rows = map(trajectory_of_row, store._select(f"{TRAJECTORY} WHERE {condition} ORDER BY task, unit", parameters))
+    return [row for row in rows if row.task not in skipped]
 
 
 def recorded_phases(store: Store) -> tuple[str, ...]:
@@ -242,8 +245,10 @@ def recorded_phases(store: Store) -> tuple[str, ...]:
     return tuple(row["phase"] for row in rows)
 
 
-def failed_compactions(store: Store, rows: Iterable[TrajectoryRow]) -> FailedCompactions:
-    """The compactions that failed in these trajectories, from their incidents."""
+def failed_compactions(store: Store, rows: Iterable[TrajectoryRow] | None = None) -> FailedCompactions:
+    """The compactions that failed in these trajectories, or in all collected ones, from their incidents."""
+    if rows is None:
+        rows = _trajectory_rows(store, "phase = 'collect' AND incidents > 0")
     return failed_in_all(failed_in_unit(store, row.unit) for row in rows if row.incidents)
 
 
@@ -255,29 +260,22 @@ def _skipped_tasks(store: Store) -> frozenset[str]:
 
 def trajectory_row(store: Store, unit: str) -> TrajectoryRow:
     """The trajectory of one unit, whatever its phase."""
-    rows = store._rows("SELECT * FROM trajectories WHERE unit = ?", (unit,))
+    rows = store._select(f"{TRAJECTORY} WHERE unit = ?", (unit,))
     if not rows:
         raise LookupError(f"{store.path} has no trajectory {unit}")
     return trajectory_of_row(rows[0])
 
 
-def trajectory_of_row(row: sqlite3.Row) -> TrajectoryRow:
-    """A row of the table as a value."""
-    return TrajectoryRow(
-        unit=row["unit"],
-        task=row["task"],
-        run=row["run"],
-        groups=json.loads(row["groups"]),
-        success=bool(row["success"]),
-        value=row["value"],
-        ending=row["ending"],
-        steps=row["steps"],
-        compactions=row["compactions"],
-        peak=row["peak"],
-        peak_reported=row["peak_reported"],
-        usage=_usage(row["usage"]),
-        incidents=row["incidents"],
-    )
+TRAJECTORY = (
+    "SELECT t.unit, t.task, t.run, t.groups, t.success, t.value, t.ending, t.steps, t.compactions, t.peak,"
+    " t.peak_reported, t.usage, t.incidents FROM trajectories t"
+)
+"""The columns of a `TrajectoryRow`, in its order."""
+
+
+def trajectory_of_row(row: Sequence[Any]) -> TrajectoryRow:
+    unit, task, run, groups, success, *numbers, usage, incidents = row
+    return TrajectoryRow(*(unit, task, run, json.loads(groups), bool(success), *numbers, _usage(usage), incidents))
 
 
 def _usage(text: str) -> dict[str, Usage]:
@@ -352,29 +350,18 @@ class ContinuationRow:
 
 def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
     """Continuations by draw, of all boundaries or of one; PRE comes before POST. Skipped tasks are left out."""
-    rows = store._rows(
-        "SELECT c.*, t.task FROM continuations c LEFT JOIN trajectories t ON t.unit = c.unit"
+    rows = store._select(
+        "SELECT c.name, c.unit, c.idx, c.arm, c.draw, c.success, c.value, c.ending, c.steps, c.usage, c.error, t.task"
+        " FROM continuations c LEFT JOIN trajectories t ON t.unit = c.unit"
         " WHERE (? IS NULL OR c.unit = ?) AND (? IS NULL OR c.idx = ?)"
         " ORDER BY c.unit, c.idx, c.draw, c.arm DESC",
         (unit, unit, index, index),
     )
     skipped = _skipped_tasks(store)
     return [
-        ContinuationRow(
-            name=r["name"],
-            unit=r["unit"],
-            index=r["idx"],
-            arm=r["arm"],
-            draw=r["draw"],
-            success=bool(r["success"]),
-            value=r["value"],
-            ending=r["ending"],
-            steps=r["steps"],
-            usage=_usage(r["usage"]),
-            error=r["error"],
-        )
-        for r in rows
-        if r["task"] not in skipped
+        ContinuationRow(*(*key, bool(success), value, ending, steps, _usage(usage), error))
+        for *key, success, value, ending, steps, usage, error, task in rows
+        if task not in skipped
     ]
 
 

@@ -5,7 +5,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER N
 CREATE TABLE texts (hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL);
 
 -- The journal: a reply is written here before it is used. message is a hash in texts, asked what was asked as
--- `requests` packs it (NULL where nobody kept it), notes what was changed about the reply. estimated is the number
+-- `packing` packs it (NULL where nobody kept it), notes what was changed about the reply. estimated is the number
 -- of a row's calls for which our own count stands in for the server's, cache_reported the input of those for which
 -- the server reported how much was cached.
 CREATE TABLE calls (

@@ -12,11 +12,11 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from recompact.engine.store.checksums import (
     FAULT,
@@ -39,13 +39,12 @@ from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.packing import SMALL, pack, pack_request, unpack
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
-from recompact.models.journal import Asked
+from recompact.models.journal import JournalRequest
 from recompact.models.shape import in_shape
 from recompact.values.chat import Message, Reply, Usage, canonical
 
 __all__ = ["Store", "StoreError"]
 
-T = TypeVar("T")
 
 USAGE = ("input", "output", "cached", "reasoning", "calls", "estimated", "cache_reported")
 UNANSWERED = "unanswered"  # stands for the role of calls that brought no reply
@@ -80,7 +79,7 @@ class Store:
     def read(cls, path: Path) -> Self:
         """Open for reading, also while a driver is writing."""
         if not path.is_file():
-            raise StoreError(f"there is no run {path}; `recompact runs` lists what there is")
+            raise StoreError(f"there is no run {path}; `recompact runs` lists the runs")
         return cls(path, connect_to_read(path), None)
 
     def close(self) -> None:
@@ -192,14 +191,14 @@ class Store:
         try:
             return self.blob(key).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise self.damaged(f"text {key.hex()[:12]} is no text") from None
+            raise self.damaged(f"text {key.hex()[:12]} is not a text") from None
 
     def document(self, key: bytes) -> Any:
         """What a text says as JSON."""
         try:
             return json.loads(self.text(key))
         except (ValueError, RecursionError):
-            raise self.damaged(f"text {key.hex()[:12]} is no document") from None
+            raise self.damaged(f"text {key.hex()[:12]} is not a document") from None
 
     def damaged(self, what: str) -> StoreError:
         return StoreError(f"{self.path} is damaged or was changed by somebody: {what}. Use another copy of it")
@@ -238,35 +237,25 @@ class Store:
             " FROM main.calls WHERE unit = ? ORDER BY ordinal",
             (unit,),
         )
-        return {row[0]: (self._request(unit, row), self._reply(unit, row)) for row in rows}
+        return {ordinal: self._journaled_call(unit, ordinal, *row) for ordinal, *row in rows}
 
-    def _request(self, unit: str, row: Sequence[Any]) -> str:
-        return self._read(unit, row[0], lambda: str(row[1].hex()))
-
-    def _reply(self, unit: str, row: Sequence[Any]) -> Reply:
-        ordinal, _, message, finish, model, notes, intact, *usage = row
-
-        def read() -> Reply:
+    def _journaled_call(
+        self, unit: str, ordinal: int, request: Any, message: Any, finish: Any, model: Any, notes: Any, *counts: Any
+    ) -> tuple[str, Reply]:
+        """What a journaled call says. Whatever is wrong with it concerns its unit alone."""
+        intact, *usage = counts
+        try:
             if not intact:
                 raise ValueError("it is not what was written")
             written = Message.from_json(self.document(message))
             reply = Reply(written, Usage(*usage), finish, model, tuple(json.loads(notes)))
             if not in_shape(reply):
                 raise ValueError("it is not in the shape that replies are kept in")
-            return reply
-
-        return self._read(unit, ordinal, read)
-
-    def _read(self, unit: str, ordinal: int, read: Callable[[], T]) -> T:
-        """What a journaled call says. Whatever is wrong with it concerns its unit alone."""
-        try:
-            return read()
-        except StoreError as error:
+            return request.hex(), reply
+        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
             if isinstance(error.__cause__, sqlite3.OperationalError):  # the disk, and not what is on it
                 raise
             reason: Exception = error
-        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
-            reason = error
         except (AttributeError, TypeError, ValueError) as error:
             reason = error
         raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
@@ -280,7 +269,7 @@ class Store:
         request: str,
         reply: Reply,
         seconds: float,
-        asked: Asked | None = None,
+        asked: JournalRequest | None = None,
     ) -> None:
         """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
         with self.transaction():

@@ -6,16 +6,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from recompact.engine.store.runs import BoundaryRow, boundaries_of, boundary_rows
 from recompact.engine.store.store import Store
 from recompact.values.chat import canonical
-from recompact.values.effect import Effect
 from recompact.values.events import emit
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Effect, Outcome, Outcomes
 from recompact.values.stats import Estimate
 
 Reason = Literal[
@@ -129,20 +128,21 @@ RESTS_ON = ("collect/", "continue/", "confirm/", "resample/")
 """How the names of the units begin that verdicts rest on."""
 
 
-def digest_of_records(store: Store) -> bytes:
+def digest_of_records(store: Store, table: str = "units") -> bytes:
     """One hash over all records that verdicts rest on: trajectories, their continuations, and further draws."""
     total = hashlib.sha256()
     for beginning in RESTS_ON:
-        query = "SELECT name, result FROM units WHERE name >= ? AND name < ? ORDER BY name"
+        query = f"SELECT name, result FROM {table} WHERE name >= ? AND name < ? ORDER BY name"
         rows = store._select(query, (beginning, f"{beginning[:-1]}0"))  # "0" follows "/"
         total.update(b"".join([part for name, result in rows for part in (name.encode(), result)]))
     return total.digest()
 
 
-def has_verdicts(store: Store, settings: bytes, records: bytes) -> bool:
-    """Whether the run has verdicts by these settings that rest on these records."""
+def has_verdicts(store: Store, settings: bytes) -> bool:
+    """Whether the run has verdicts by these settings that rest on its records as they are."""
     rows = store._select("SELECT records FROM verdicts WHERE settings = ? LIMIT 1", (settings,))
-    return bool(rows) and bool(rows[0][0] == records)
+    # Rows are looked at one by one only where the hash, which a changed row changes too, is not the one that was kept.
+    return bool(rows) and rows[0][0] in (digest_of_records(store, table) for table in ("main.units", "units"))
 
 
 def stored_verdicts(store: Store, settings: bytes, unit: str | None = None) -> tuple[Verdict, ...]:
@@ -150,8 +150,8 @@ def stored_verdicts(store: Store, settings: bytes, unit: str | None = None) -> t
     listed = boundary_rows(store) if unit is None else boundaries_of(store, unit)
     boundaries = {(row.unit, row.index): row for row in listed}
     condition, parameters = ("", (settings,)) if unit is None else (" AND unit = ?", (settings, unit))
-    rows = store._select(f"{_COLUMNS} WHERE settings = ?{condition} ORDER BY place", parameters)
-    return tuple(_verdict(boundaries[unit, index], *values) for unit, index, *values in rows)
+    rows = store._rows(f"SELECT * FROM verdicts WHERE settings = ?{condition} ORDER BY place", parameters)
+    return tuple(_verdict(boundaries[row["unit"], row["idx"]], row) for row in rows)
 
 
 def count_verdicts(store: Store, settings: bytes) -> dict[Kind, int]:
@@ -240,42 +240,28 @@ class _StoredDraws(Mapping[int, Outcome]):
     def __len__(self) -> int:
         return len(self._draws)
 
+    def values(self) -> ValuesView[Outcome]:
+        return self._draws.values()
+
     def __repr__(self) -> str:
         return repr(self._draws)
 
 
-_COLUMNS = (
-    "SELECT unit, idx, reason, pre, post, left_out, confirmed, resampled, wordings, copies, copied_summaries,"
-    " H, H_low, H_high, B, B_low, B_high, pre_draws, post_draws, p_harmful, score, channel, H_variance FROM verdicts"
-)
-
-
-def _verdict(
-    boundary: BoundaryRow,
-    reason: Reason,
-    pre: str,
-    post: str,
-    left_out: str,
-    confirmed: str | None,
-    resampled: str | None,
-    wordings: int,
-    copies: int,
-    copied_summaries: int,
-    *effect: Any,
-) -> Verdict:
-    hazard, burden, others = effect[:3], effect[3:6], effect[6:]
+def _verdict(boundary: BoundaryRow, row: Any) -> Verdict:
+    hazard, burden = (Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in "HB")
+    others = (row[name] for name in ("pre_draws", "post_draws", "p_harmful", "score", "channel", "H_variance"))
     return Verdict(
         id=BoundaryId(boundary.unit, boundary.index),
         row=boundary,
-        reason=reason,
-        outcomes=Outcomes(_StoredDraws(pre), _StoredDraws(post)),
-        effect=None if hazard[0] is None else Effect(Estimate(*hazard), Estimate(*burden), *others),
-        left_out=left_out,
-        confirmed=_further_effect(confirmed),
-        resampled=_further_effect(resampled),
-        wordings=wordings,
-        copies=bool(copies),
-        copied_summaries=bool(copied_summaries),
+        reason=row["reason"],
+        outcomes=Outcomes(_StoredDraws(row["pre"]), _StoredDraws(row["post"])),
+        effect=None if row["H"] is None else Effect(hazard, burden, *others),
+        left_out=row["left_out"],
+        confirmed=_further_effect(row["confirmed"]),
+        resampled=_further_effect(row["resampled"]),
+        wordings=row["wordings"],
+        copies=bool(row["copies"]),
+        copied_summaries=bool(row["copied_summaries"]),
     )
 
 

@@ -81,7 +81,7 @@ class HostActor:
 
     async def ready(self) -> ActorLocation:
         """Where it is. Raises if hosts cannot run here as the settings require."""
-        protection = describe(self._suite.sandbox, self._suite.network)
+        protection = describe(self._suite.sandbox, self._suite.network, self._suite.limits)
         place = (self._node or _node_id(), socket.gethostname(), os.getpid())
         return ActorLocation(*place, __version__, sys.version.split()[0], protection)
 

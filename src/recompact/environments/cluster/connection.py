@@ -63,7 +63,7 @@ class Node:
 
 
 class RayActor:
-    """A handle on an actor that separates its loss from failures of an environment in it."""
+    """A handle on an actor that separates its loss (`EpisodeLost`) from failures of an environment in it."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

@@ -13,9 +13,10 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from recompact.environments.cluster.actor import ActorLocation
+from recompact.environments.cluster.connection import RayActor
 from recompact.environments.cluster.settings import Placement
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError, RecompactError
@@ -30,22 +31,12 @@ _WARNING = 30.0  # seconds for an actor to start before a warning is logged
 _FAREWELL = 10.0  # seconds for an actor to end its hosts
 
 
-class Remote(Protocol):
-    """A handle on an actor."""
-
-    async def call(self, method: str, *values: Any, patience: float | None = None) -> Any:
-        """What a method returns. Raises `EpisodeLost` if the actor is gone or does not answer in time."""
-        ...
-
-    def kill(self) -> None: ...
-
-
 @dataclass
 class PooledActor:
     """A living actor, as the driver knows it."""
 
     id: int
-    remote: Remote
+    remote: RayActor
     where: ActorLocation
     places: int
     used: int = 0
@@ -72,7 +63,7 @@ def choose(actors: Sequence[PooledActor], placement: Placement = "spread") -> Po
 class Pool:
     """`start` asks the cluster for one more actor, away from the given nodes; `actors` is how many there may be."""
 
-    start: Callable[[frozenset[str]], Awaitable[tuple[Remote, ActorLocation]]]
+    start: Callable[[frozenset[str]], Awaitable[tuple[RayActor, ActorLocation]]]
     actors: int
     places: int = 1
     placement: Placement = "spread"

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from recompact.environments.cluster.actor import ActorLocation, RemoteSuite, VerbResult
 from recompact.environments.cluster.connection import Connection, Node, missing
-from recompact.environments.cluster.pool import Pool, PooledActor, Remote
+from recompact.environments.cluster.pool import Pool, PooledActor
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
 from recompact.environments.host_process import HostSettings
 from recompact.environments.hosted import HostedSuite
@@ -43,30 +43,6 @@ def open_cluster(hosted: HostedSuite, settings: ClusterSettings, *, own_python: 
     return ClusterSuite(hosted, settings, own_python=own_python, runs=runs, most=settings.hosts or most)
 
 
-class Cluster(Protocol):
-    """Where actors live. `Connection` is one; another can be passed to a `ClusterSuite`."""
-
-    def open(self) -> None: ...
-
-    async def start_actor(
-        self, hosted: RemoteSuite, node: str | None = None, avoided: frozenset[str] = frozenset()
-    ) -> tuple[Remote, ActorLocation]:
-        """One more actor, on `node`, or on any not in `avoided`; it may wait for room."""
-        ...
-
-    def send(self, data: bytes) -> Any:
-        """Bytes as an argument of a call."""
-        ...
-
-    def nodes(self) -> Sequence[Node]: ...
-
-    def free(self) -> str:
-        """What an actor takes and what is left, in words."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class ClusterSuite:
     """Tasks are listed on this machine, by a host as usual; episodes are played on the cluster."""
 
@@ -78,12 +54,12 @@ class ClusterSuite:
         own_python: bool = False,
         runs: str = "runs",
         most: int = 16,
-        connection: Cluster | None = None,
+        connection: Connection | None = None,
     ) -> None:
         settings = replace(settings, per_actor=min(settings.per_actor, most))
         self.local = local
         self.settings = settings
-        self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, local.directory, runs))
+        self.connection = connection or Connection(settings, runtime_env_of(settings, local.directory, runs))
         here = {each.name: getattr(local, each.name) for each in fields(HostSettings)}
         there = HostSettings(**here | {"directory": directory_there(settings, local.directory)})
         grader = local.grader.options if local.grader is not None else None

@@ -3,26 +3,30 @@ paper prints need not be installed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
-from recompact.adaptation.method import Method
-from recompact.adaptation.registry import load_method
+from recompact.adaptation.method import Method, load_method
 from recompact.attribution.allocation import Allocation, RunFacts
 from recompact.attribution.bisection.bisect import PHASE, SHARE
 from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws, imagined_outcomes
 from recompact.attribution.registry import allocation_named, allocation_of
-from recompact.engine.assembly import open_suite
-from recompact.engine.config import Config
-from recompact.engine.forecast import Amount, Forecast, Work, scale_usage, with_price
+from recompact.engine.assembly import open_study, open_suite
+from recompact.engine.collection import collect
+from recompact.engine.config import CeilingConfig, Config
+from recompact.engine.forecast import Amount, Forecast, UsageByRole, Work, add_usage, scale_usage, with_price
 from recompact.engine.store.calls import pace_of
-from recompact.engine.store.runs import BoundaryRow, boundary_rows
+from recompact.engine.store.runs import BoundaryRow, TrajectoryRow, boundary_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_verdicts import ArmVerification
-from recompact.evaluation.arms import Arm
+from recompact.evaluation.arms import PROMPTED, Arm
+from recompact.evaluation.probes import CompactionPoint
+from recompact.evaluation.probing import PLANTED
 from recompact.evaluation.reproduction.experiments import (
     DRAWS,
     Adaptations,
@@ -32,10 +36,11 @@ from recompact.evaluation.reproduction.experiments import (
     UnseenTasks,
     Windows,
 )
-from recompact.evaluation.reproduction.habits import UsualTrajectory, habits_of
-from recompact.evaluation.reproduction.paper import benchmark
+from recompact.evaluation.reproduction.paper import arm_figures, benchmark
+from recompact.models.protocol import MODELS
 from recompact.values.chat import Usage
 from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.texts import quantity
 
 CONTINUATION = 0.7  # of a trajectory's tokens: the mean that follows from the paper's table of costs
 EVIDENCE = 0.25  # of [adapt] evidence_tokens: what a diagnosis is usually shown
@@ -218,3 +223,152 @@ def _basis(habits: UsualTrajectory) -> str:
         f"{habits.basis}: {habits.steps:.0f} steps, {habits.tokens / 1000:,.0f} thousand tokens and"
         f" {habits.compactions:.1f} compactions a trajectory"
     )
+
+
+def forecast_probes(
+    config: Config, points: Sequence[CompactionPoint], arms: Sequence[Arm], *, ask: bool, judge: bool
+) -> Forecast:
+    """What it takes, if nothing of it was done before."""
+    asking = [point for point in points if point.probes]
+    prompted = [arm for arm in arms if PROMPTED in arm.kind]
+    works = []
+    if prompted:
+        usages = [
+            Usage(size, point.budget or config.compressor.budget, calls=1)
+            for point in asking
+            for size in (point.pre.size, sum(turn.tokens for turn in point.following))
+            if size
+        ]
+        total = scale_usage({"compressor": sum(usages, Usage())}, len(prompted))
+        works.append(Work("compact", "compaction", 0, Amount(len(prompted) * len(asking), total)))
+    questions = sum(len(point.probes) for point in asking)
+    if ask:
+        sizes = [
+            len(point.probes) * (point.pre.size + (len(arms) + 1) * (point.budget or config.compressor.budget))
+            for point in asking
+        ]
+        number = questions * (len(arms) + 2)
+        works.append(
+            Work("ask", "question", 0, Amount(number, {"agent": Usage(sum(sizes), 20 * number, calls=number)}))
+        )
+    if judge:
+        open_questions = sum(len(point.probes) - len(point.facts) for point in asking)
+        number = (len(arms) + 2) * open_questions + 4 * PLANTED
+        usage = {"optimizer": Usage(300 * number, 2 * number, calls=number)}
+        works.append(Work("judge", "verdict", 0, Amount(number, usage)))
+    basis = f"{quantity(len(asking), 'compaction')} with {quantity(questions, 'probe')}, and budgets that are used up"
+    return with_price(Forecast(tuple(works), basis), config)
+
+
+def forecast_pairs(config: Config, points: Sequence[CompactionPoint], arms: Sequence[Arm], pairs: int) -> Forecast:
+    """What a gate by probes takes, if it takes all its pairs and none was compacted before."""
+    prompted = sum(PROMPTED in arm.kind for arm in arms)
+    written = [point.budget or config.compressor.budget for point in points]
+    usage = Usage(sum(point.pre.size for point in points), sum(written), calls=len(points))
+    total = scale_usage({"compressor": usage}, prompted * pairs / max(1, len(points)))
+    work = Work(f"gate, at most {pairs:,} pairs", "compaction", 0, Amount(2 * pairs, total if prompted else {}))
+    basis = f"the mean of {quantity(len(points), 'compaction')}, and budgets that are used up"
+    return with_price(Forecast((work,), basis), config)
+
+
+OUTPUT = 0.05  # of all tokens, where nothing is known
+ENOUGH = 5  # trajectories needed before a run's own habits count
+SAMPLE = 45  # tasks that simulated models play
+
+
+@dataclass(frozen=True)
+class UsualTrajectory:
+    """An average trajectory with compaction, and where its figures come from."""
+
+    steps: float
+    usage: UsageByRole
+    compactions: float
+    basis: str
+    seconds: float | None = None  # of one call, with what happens until the next
+
+    @property
+    def tokens(self) -> float:
+        return sum(usage.total for usage in self.usage.values())
+
+
+async def habits_of(config: Config, runs: Iterable[Path] = ()) -> UsualTrajectory:
+    """The habits of what a config runs: of these runs of it, or whatever is known without them."""
+    embedded = config.deciding_models & {*MODELS.names()} - config.models.keys()
+    simulated = {name for name in embedded if getattr(MODELS.find(name), "simulated", False)}
+    played, seconds = _read_runs(config, runs)
+    if measured := measured_habits(played):
+        habits = measured
+    elif simulated == config.deciding_models and not config.suite.host:
+        habits = await _sampled_habits(config)
+    else:
+        habits = published_habits(config) or assumed_habits(config)
+    return replace(habits, seconds=seconds)
+
+
+def _read_runs(config: Config, runs: Iterable[Path]) -> tuple[list[TrajectoryRow], float | None]:
+    """The trajectories of these runs, and how long a call to the agent's model took in them."""
+    rows: list[TrajectoryRow] = []
+    paces = []
+    for path in runs:
+        if path.is_file():
+            with Store.read(path) as store:
+                rows += [row for phase in ("collect", "evaluate") for row in trajectories(store, phase=phase)]
+                paces.append(pace_of(store, config.agent.model))
+    seconds = [pace.call + pace.pause for pace in paces if pace.call]
+    return rows, fmean(seconds) if seconds else None
+
+
+def measured_habits(rows: Iterable[TrajectoryRow]) -> UsualTrajectory | None:
+    """From trajectories in which something was compacted, if there are enough of them."""
+    compacted = [row for row in rows if row.compactions]
+    if len(compacted) < ENOUGH:
+        return None
+    return _mean_trajectory(compacted, f"{len(compacted)} trajectories of these runs")
+
+
+def _mean_trajectory(rows: Sequence[TrajectoryRow], basis: str) -> UsualTrajectory:
+    usage = scale_usage(add_usage(row.usage for row in rows), 1 / len(rows))
+    return UsualTrajectory(fmean(row.steps for row in rows), usage, fmean(row.compactions for row in rows), basis)
+
+
+async def _sampled_habits(config: Config) -> UsualTrajectory:
+    """Simulated models cost nothing: a few tasks, drawn by lot, are simply played."""
+    tasks = config.suite.tasks or tuple(task.id for task in await open_suite(config).tasks(config.suite.split))
+    tasks = tasks[: config.suite.limit]
+    drawn = tuple(Random("forecast").sample(tasks, min(SAMPLE, len(tasks))))
+    suite = replace(config.suite, tasks=drawn, limit=None)
+    few = replace(config, suite=suite, ceiling=CeilingConfig())  # what is not paid for cannot exceed it
+    with tempfile.TemporaryDirectory() as place:
+        async with open_study(few, Path(place) / "sample.db") as study:
+            await collect(study)
+            rows = trajectories(study.store)
+    return _mean_trajectory(rows, f"{len(rows)} tasks that the simulated models played")
+
+
+def published_habits(config: Config) -> UsualTrajectory | None:
+    """From the paper's figures. Steps times the peak comes within a fifth of the totals that it gives."""
+    known = benchmark(config.suite.use)
+    figures = arm_figures(known.name, "prompting", config.compressor.scope) if known else {}
+    if known is None or not figures or config.suite.use != known.name:
+        return None
+    boundaries = known.of("cost", config.compressor.scope, "boundaries")
+    compactions = boundaries / known.train if boundaries else 2.5
+    tokens = 1000 * figures.get("tokens", figures["steps"] * figures["peak"])
+    return _habits(figures["steps"], tokens, compactions, f"the paper's figures for {known.title}")
+
+
+def assumed_habits(config: Config) -> UsualTrajectory:
+    """Half the steps that are allowed, and contexts of twice the budget."""
+    steps = config.run.step_limit / 2
+    tokens = steps * 2 * config.compressor.budget
+    return _habits(steps, tokens, 2.5, "assumptions: half the step limit, contexts of twice the budget")
+
+
+def _habits(steps: float, tokens: float, compactions: float, basis: str) -> UsualTrajectory:
+    """Where only a sum is known, it is taken to be the agent's but for the compressor's calls."""
+    share = compactions / (steps + compactions)
+    usage = {
+        role: Usage(round(part * tokens * (1 - OUTPUT)), round(part * tokens * OUTPUT), calls=round(calls))
+        for role, part, calls in (("agent", 1 - share, steps), ("compressor", share, compactions))
+    }
+    return UsualTrajectory(steps, usage, compactions, basis)

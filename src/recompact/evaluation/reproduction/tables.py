@@ -9,22 +9,6 @@ from recompact.errors import InputError
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.breakdown import breakdown_table, by_budget, by_model
 from recompact.evaluation.released import load_evaluation
-from recompact.evaluation.reproduction.arms import (
-    add_notes,
-    beside_notes,
-    group_table,
-    main_table,
-    paired_table,
-    read_evaluation,
-    token_table,
-)
-from recompact.evaluation.reproduction.effects import (
-    allocation_table,
-    cost_table,
-    draws_table,
-    effect_table,
-    threshold_table,
-)
 from recompact.evaluation.reproduction.experiments import (
     LOCKED,
     METHODS,
@@ -37,6 +21,20 @@ from recompact.evaluation.reproduction.experiments import (
     lingua_installed,
 )
 from recompact.evaluation.reproduction.paper import benchmark
+from recompact.evaluation.reproduction.results import (
+    add_notes,
+    allocation_table,
+    beside_notes,
+    cost_table,
+    draws_table,
+    effect_table,
+    group_table,
+    main_table,
+    paired_table,
+    read_evaluation,
+    threshold_table,
+    token_table,
+)
 from recompact.evaluation.summary import Evaluation
 from recompact.values.tables import Number, Row, Table, columns
 

@@ -170,8 +170,8 @@ def _step(place: int, step: Mapping[str, Any], words: str, tally: Tally) -> Iter
     calls = [mapping(call) for call in items(step.get("tool_calls"))]
     for call in calls:
         id = text(call.get("tool_call_id"))
-        given = arguments(call.get("arguments"))
-        yield Call(id, text(call.get("function_name")), given, "", f"s{place}", id, place)
+        call_arguments = arguments(call.get("arguments"))
+        yield Call(id, text(call.get("function_name")), call_arguments, "", f"s{place}", id, place)
     for result in _results(step):
         answered = text(result.get("source_call_id"))
         if not answered and len(calls) == 1:

@@ -71,7 +71,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             if _is_message(message):
                 yield from message_events(message, place if together else line, tally)
             else:
-                tally.unknown[str(mapping(message).get("type") or "record that is no message")[:60]] += 1
+                tally.unknown[str(mapping(message).get("type") or "record that is not a message")[:60]] += 1
 
 
 def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iterator[Event]:
@@ -88,8 +88,8 @@ def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iter
             yield Passage("assistant", words, key, place)
         for call in items(message.get("tool_calls")):
             function = mapping(mapping(call).get("function"))
-            given = arguments(function.get("arguments"))
-            yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", key, key, place)
+            call_arguments = arguments(function.get("arguments"))
+            yield Call(text(mapping(call).get("id")), text(function.get("name")), call_arguments, "", key, key, place)
     else:
         yield Passage("user" if role == "user" else "system", words, key, place)
 

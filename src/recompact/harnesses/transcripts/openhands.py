@@ -38,12 +38,12 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
         match text(record.get("kind")):
             case "ActionEvent":
                 call = mapping(mapping(record.get("tool_call")).get("function"))
-                given = arguments(call.get("arguments")) or mapping(record.get("action"))
+                call_arguments = arguments(call.get("arguments")) or mapping(record.get("action"))
                 if words := content_text(record.get("thought")):
                     yield Passage("assistant", words, key, line)
                 batch = text(record.get("llm_response_id"))
                 name = text(record.get("tool_name"))
-                yield Call(text(record.get("tool_call_id")), name, given, "", batch, key, line)
+                yield Call(text(record.get("tool_call_id")), name, call_arguments, "", batch, key, line)
             case "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation":
                 yield _result(line, key, record)
             case "MessageEvent":

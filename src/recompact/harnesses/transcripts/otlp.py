@@ -164,8 +164,12 @@ def _events(own: Sequence[_Span], asked: Sequence[_Span]) -> Iterator[dict[str, 
                 yield _compaction(span.id, *compacted[span.id])
             yield _model(span)
             for part in _parts(span, "gen_ai.output.messages", "tool_call"):
-                given = arguments(part.get("arguments"))
-                calls[text(part.get("id"))] = {"id": part.get("id"), "function": part.get("name"), "arguments": given}
+                call_arguments = arguments(part.get("arguments"))
+                calls[text(part.get("id"))] = {
+                    "id": part.get("id"),
+                    "function": part.get("name"),
+                    "arguments": call_arguments,
+                }
 
 
 def _compaction(id: str, before: int, after: int) -> dict[str, Any]:

@@ -104,8 +104,8 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
                 if block.get("type") == "text":
                     yield Passage("assistant", text(block.get("text")), key, line)
                 elif block.get("type") == "toolCall":
-                    given = mapping(block.get("arguments"))
-                    yield Call(text(block.get("id")), text(block.get("name")), given, cwd, key, key, line)
+                    call_arguments = mapping(block.get("arguments"))
+                    yield Call(text(block.get("id")), text(block.get("name")), call_arguments, cwd, key, key, line)
                 elif block.get("type") not in ("thinking", "image"):
                     tally.unknown[f"block {block.get('type')}"[:60]] += 1
             usage = mapping(message.get("usage"))

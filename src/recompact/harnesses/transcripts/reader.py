@@ -83,8 +83,8 @@ def content_text(content: Any) -> str:
     return "\n".join(filter(None, texts))
 
 
-def arguments(value: Any, name: str = "input") -> Mapping[str, Any]:
-    """The arguments of a call: a mapping, JSON of one in a string, or free text, which then goes under this name."""
+def arguments(value: Any) -> Mapping[str, Any]:
+    """The arguments of a call: a mapping, JSON of one in a string, or free text, which then goes under `input`."""
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and value[:1] == "{":
@@ -94,4 +94,4 @@ def arguments(value: Any, name: str = "input") -> Mapping[str, Any]:
             parsed = None
         if isinstance(parsed, dict):
             return parsed
-    return {name: value} if isinstance(value, str) else {}
+    return {"input": value} if isinstance(value, str) else {}

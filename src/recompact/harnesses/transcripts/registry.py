@@ -1,5 +1,6 @@
-"""The built-in transcript readers, and how files find theirs. Another takes one file and one row here;
-nothing else knows its name."""
+"""The built-in transcript readers, and how files find theirs. Another takes one file and one row here; nothing else
+knows its name. Beside the logs of a job of Harbor lies the result of its trial, which has the task and the reward.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,6 @@ from recompact.harnesses.transcripts import (
     codex,
     copilot,
     gemini,
-    harbor,
     inspect,
     openai_messages,
     opencode,
@@ -24,8 +24,8 @@ from recompact.harnesses.transcripts import (
     otlp,
     pi,
 )
-from recompact.harnesses.transcripts.files import RecordFile, find, sample
-from recompact.harnesses.transcripts.reader import Reader
+from recompact.harnesses.transcripts.files import DOCUMENT_LIMIT, RecordFile, decode, find, sample
+from recompact.harnesses.transcripts.reader import Reader, mapping, text
 from recompact.values.session import Event, Info, NewSession, SkippedFile, Tally, Transcript, Unreadable
 
 # Asked in this order: the plain form at the end takes what no other knows.
@@ -75,7 +75,7 @@ def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS)
         if files:
             first, reader = files[0], known[key].reader
             size, modified = sum(file.size for file in files), _modification_time(files[-1].path)
-            events = partial(_events, reader, files, harbor.trial_outcome(first.path, results))
+            events = partial(_events, reader, files, _trial_outcome(first.path, results))
             yield Transcript(first.path, first.member, reader.harness, size, modified, events, reader.tail)
 
 
@@ -95,7 +95,7 @@ def _recognise(file: RecordFile, readers: Sequence[Reader]) -> _KnownFile | Skip
     except OSError as error:
         return SkippedFile(file.path, "unreadable", error.strerror or str(error))
     reader = reader_of(values, file.path, readers)
-    if reader is None and file.path.name == harbor.RESULT and harbor.is_result(values):
+    if reader is None and file.path.name == RESULT and _is_result(values):
         return None
     if reader is None:
         return SkippedFile(file.path, "foreign" if values else "empty")
@@ -131,3 +131,49 @@ def usual_places(
             folder = Path(root or place.default).expanduser() / place.folder
             if folder.is_dir():
                 yield reader.harness, folder
+
+
+# --- Harbor
+
+RESULT = "result.json"
+_ABOVE = 8  # folders: agents nest their own logs, as `agent/sessions/2026/11/18`
+
+
+def _is_result(values: list[Any]) -> bool:
+    """Whether these records are the result of a trial or of a job, and no transcript."""
+    document = mapping(values[0]) if len(values) == 1 else {}
+    return "trial_name" in document or {"n_total_trials", "stats"} <= document.keys()
+
+
+def _trial_outcome(path: Path, results: dict[Path, Info | None]) -> Info | None:
+    """What the trial that a log belongs to came to; None for a log of no trial. `results` remembers what was read."""
+    for folder in list(path.parents)[:_ABOVE]:
+        if folder not in results:
+            results[folder] = _outcome_in(folder)
+        if (outcome := results[folder]) is not None:
+            return outcome
+    return None
+
+
+def _outcome_in(folder: Path) -> Info | None:
+    file = folder / RESULT
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > DOCUMENT_LIMIT:
+            return None
+        document = mapping(decode(file.read_bytes()))
+    except (OSError, ValueError):
+        return None
+    if "trial_name" not in document:
+        return None
+    reward = _reward(mapping(document.get("verifier_result")))
+    return Info(score=reward, task=text(document.get("task_name")))
+
+
+def _reward(result: Mapping[str, Any]) -> float | None:
+    """The reward by that name, or the only one. A trial without a verdict has none: it did not score 0."""
+    rewards = {
+        key: float(value)
+        for key, value in mapping(result.get("rewards")).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)

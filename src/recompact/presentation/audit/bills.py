@@ -7,7 +7,7 @@ from statistics import median
 
 from recompact.audit.findings import AuditedCompaction
 from recompact.audit.scoring import Assessment
-from recompact.values.prices import OUTPUT, READ, WRITE
+from recompact.values.receipt import OUTPUT, READ, WRITE
 from recompact.values.texts import quantity
 
 PRICES = f"one token read from the cache at {READ}, one written at {WRITE}, one of output at {OUTPUT:g}"

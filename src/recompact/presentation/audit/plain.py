@@ -6,7 +6,7 @@ from typing import Any
 
 from recompact.audit.findings import AuditedCompaction
 from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction, SessionMean, proportion
-from recompact.audit.worth import recorded_worth, sentences
+from recompact.audit.worth import worth_of_score
 from recompact.presentation.audit import words
 from recompact.presentation.audit.bills import bills
 from recompact.values.masking import safe, safe_line
@@ -24,7 +24,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "outcomes": list(words.outcomes(assessment)),
         "costs": list(bills(assessment)),
         "observational": list(words.OBSERVATIONAL),
-        "worth_of_the_score": list(sentences(recorded_worth())),
+        "worth_of_the_score": list(worth_of_score()),
         "sessions": len(findings.sessions),
         "bytes": findings.size,
         "placebo_points": assessment.placebo_points,
@@ -71,16 +71,16 @@ def _contrast(each: Contrast) -> dict[str, Any]:
 
 
 def _plain_ranked(each: RankedCompaction) -> dict[str, Any]:
-    session, compaction = each.session, each.compaction
+    session, compaction, info = each.session, each.compaction, each.session.info
     return {
         "score": each.score,
         "unscored_because": words.reason_unscored(each) if each.score is None else None,
         "harness": session.harness,
-        "version": safe_line(session.version),
-        "project": safe_line(session.project),
-        "session": safe_line(session.id),
-        "standing": session.standing,
-        "session_score": session.score,
+        "version": safe_line(info.version),
+        "project": safe_line(info.project),
+        "session": safe_line(info.session),
+        "standing": info.standing,
+        "session_score": info.score,
         "file": safe_line(str(session.path), 1000) + (f"/{safe_line(session.member)}" if session.member else ""),
         "line": compaction.line,
         "kind": compaction.kind,

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 
-from recompact.agents.profiles import PROFILES
-from recompact.audit.drafting import Draft
+from recompact.agents.settings import PROFILES
+from recompact.audit.diagnosis import Draft
 from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.measures import CHARACTERS_PER_TOKEN, RUN_SCHEMES
 from recompact.audit.scoring import (
@@ -29,9 +29,9 @@ from recompact.values.texts import quantity
 OBSERVATIONAL = (
     "This is observational: it shows what agents did after compactions, beside what the same agents did at placebo "
     "points, where nothing was compacted.",
-    "It can show that work was done again which the dropped part of the context had made unnecessary. It cannot show "
+    "It can show that agents did work again which the dropped part of the context had made unnecessary. It cannot show "
     "that the task would have gone better without the compaction: a new topic also needs reading, and a fact that was "
-    "lost without a trace leaves none here. Sessions, tasks and models differ, so harnesses are not ranked by this.",
+    "lost without a trace leaves none here. Sessions, tasks and models differ, so this does not rank harnesses.",
 )
 
 
@@ -55,8 +55,8 @@ def next_steps(assessment: Assessment, draft: Draft, exports: Collection[str]) -
         yield "Write the default template with these clauses, unverified, with", "recompact audit PATH --draft"
         yield "Use it in your agent with", f"recompact export audit-template --to {target}"
     yield (
-        "Whether a compaction did harm is known only by trying both: continue from the same state with the context "
-        "before and with the context after it. Write a config and two sample tasks from a repository of yours with",
+        "To know whether a compaction did harm, try both: continue from the same state with the context before it and "
+        "with the context after it. Write a config and two sample tasks from a repository of yours with",
         f"recompact init --agent {harness if harness in PROFILES else 'AGENT'} --repo DIR",
     )
     yield "See that a task can be played and restored with", "recompact check mine.toml --play"
@@ -107,8 +107,8 @@ def answer(assessment: Assessment) -> Iterator[str]:
     main = assessment.contrast("refetched")
     if main is None:
         yield (
-            "No session has both a compaction with calls after it and placebo points to compare it with: nothing can "
-            "be called harm. The list below shows the amounts as they are."
+            "No session has both a compaction with calls after it and placebo points to compare it with, so "
+            "nothing here shows harm. The list below gives the raw amounts."
         )
         return
     figures = (
@@ -128,13 +128,13 @@ def answer(assessment: Assessment) -> Iterator[str]:
             yield f"That is {interval(per)} characters per compaction beyond placebo, within at most 20 calls."
     elif main.difference.low is None:
         yield (
-            f"Text fetched again: {figures}. With fewer than {LEAST} sessions there is no interval, so this is not "
-            "shown as harm."
+            f"Text fetched again: {figures}. With fewer than {LEAST} sessions there is no interval, so this does "
+            "not show harm."
         )
     else:
         yield (
-            f"Text fetched again does not separate compactions from placebo points here ({figures}): it is not shown "
-            "as harm."
+            f"Text fetched again does not separate compactions from placebo points here ({figures}), so it does "
+            "not show harm."
         )
 
 
@@ -143,7 +143,7 @@ def outcomes(assessment: Assessment) -> Iterator[str]:
     means = []
     for name, compacted in (("with a compaction", True), ("without one", False)):
         sessions = [each for each in assessment.findings.sessions if bool(each.compactions) is compacted]
-        if scores := [each.score for each in sessions if each.score is not None]:
+        if scores := [each.info.score for each in sessions if each.info.score is not None]:
             means.append(f"{fmean(scores):.2f} for {quantity(len(scores), 'session')} {name}")
     if means:
         reason = "; longer tasks compact more often, so the groups differ in more than that" * (len(means) > 1)
@@ -159,9 +159,10 @@ def _differences_within_tasks(sessions: Iterable[Session]) -> list[float]:
     """Mean score with a compaction minus without, of each task of one harness that has scores of both."""
     tasks: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     for each in sessions:
-        if each.score is not None and each.task and each.standing == "main":
-            without, compacted = tasks.setdefault((each.harness, each.task), ([], []))
-            (compacted if each.compactions else without).append(each.score)
+        info = each.info
+        if info.score is not None and info.task and info.standing == "main":
+            without, compacted = tasks.setdefault((each.harness, info.task), ([], []))
+            (compacted if each.compactions else without).append(info.score)
     return [fmean(compacted) - fmean(without) for without, compacted in tasks.values() if compacted and without]
 
 
@@ -365,7 +366,7 @@ def left_out(assessment: Assessment) -> Iterator[str]:
             sum(session.copies for session in sessions),
             "compaction copied into a fork or a resumed session, counted once",
         ),
-        (sum(session.standing == "subagent" for session in sessions), "session of a subagent"),
+        (sum(session.info.standing == "subagent" for session in sessions), "session of a subagent"),
     ):
         if number:
             first, _, rest = what.partition(" ")

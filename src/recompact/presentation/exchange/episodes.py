@@ -14,10 +14,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.engine.store.calls import JournaledReply, unit_replies
+from recompact.engine.store.calls import JournaledReply, kept_request, unit_replies
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import CONTINUE, EpisodeRecorded, read_trajectory
-from recompact.engine.store.requests import kept_request
 from recompact.engine.store.runs import continuation_rows, recorded_phases, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
@@ -280,7 +279,7 @@ def _mask_message(message: Message) -> Message:
 
 # --- times and names of files, for the formats that want them
 
-NOTE = "A run records durations and no times of day: times are counted from the last change of its file."
+NOTE = "A run records durations, not times of day: these times count back from the last change of its file."
 
 
 @dataclass

@@ -13,8 +13,7 @@ from typing import Any, Literal
 from recompact.presentation.exchange.episodes import Clock, Compaction, Episode, ModelCall
 from recompact.values.chat import Message, ToolCall, Usage
 from recompact.values.context import Context, Turn, summary_message
-from recompact.values.effect import Effect
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Effect
 
 Attributes = dict[str, Any]
 RESULT = "gen_ai.evaluation.result"

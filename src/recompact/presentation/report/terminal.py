@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from recompact.attribution.legend import entry_of
+from recompact.attribution.statement import entry_of
 from recompact.presentation.report.content.cases import Case, ContinuationView
 from recompact.presentation.report.content.overview import outcome
 from recompact.presentation.report.document import Block, ChangedPart, Fact, Line, Piece, PromptChange, score_facts
@@ -84,7 +84,7 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
         out.print(text(", ".join([*case.literals, *_more(case.more_literals)]), STYLES["dropped"]))
     for line in (*case.lines, *_more(case.more_lines)):
         out.print(text(f"· {line}", "dim"))
-    out.print(heading("continuations (≠ the two arms part here, ↻ done before the boundary)"))
+    out.print(heading("continuations (≠ the two arms diverge here, ↻ done before the boundary)"))
     for pair in case.pairs:
         _side_by_side(out, _continuation(pair.pre, "PRE"), _continuation(pair.post, "POST"))
 

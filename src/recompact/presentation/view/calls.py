@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recompact.engine.store.calls import CallRow, call_rows, count_calls
-from recompact.engine.store.requests import KeptRequest, kept_request
+from recompact.engine.store.calls import CallRow, KeptRequest, call_rows, count_calls, kept_request
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure

@@ -11,8 +11,7 @@ from recompact.adaptation.revision import Diagnosis
 from recompact.attribution.bisection.cause import read_causes
 from recompact.attribution.boundary_view import BoundaryView, boundary_view
 from recompact.engine.store.adaptations import read_adaptations
-from recompact.engine.store.calls import compressor_calls, count_calls
-from recompact.engine.store.requests import kept_request
+from recompact.engine.store.calls import compressor_calls, count_calls, kept_request
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.presentation.report.content.cases import PAGE, case_of

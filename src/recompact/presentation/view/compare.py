@@ -30,8 +30,8 @@ from recompact.values.texts import quantity
 
 _DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads
 BY_OUTCOME = (
-    "You chose these tasks by their outcome. The figures hold for them alone and say nothing about the arms, so no"
-    " difference is judged here."
+    "You chose these tasks by their outcome. The figures hold for them alone and do not compare the arms, so no"
+    " difference is marked here."
 )
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from recompact.attribution.legend import headline
-from recompact.attribution.statement import control_of
+from recompact.attribution.statement import control_of, headline
 from recompact.engine.config_parser import load_config
 from recompact.engine.store.connection import start_of_process, writer_of
 from recompact.engine.store.pages import ORDERS, RunCounts, TrajectoryQuery, group_values, run_counts, trajectory_page
@@ -30,7 +29,6 @@ from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Kind
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
-from recompact.models.limits import Price
 from recompact.presentation.report.content.answer import Claim, harm_claim, harm_of
 from recompact.presentation.report.content.overview import marks_of
 from recompact.presentation.report.content.runs import short_names
@@ -202,8 +200,7 @@ def cost_of(store: Store) -> float | None:
     for (name, _), usage in store.spent().items():
         if (settings := models.get(name)) and (settings.price.input or settings.price.output):
             priced = True
-            price = Price(settings.price.input, settings.price.output, settings.price.cached)
-            total += price.of(usage)
+            total += settings.price.of(usage)
     return total if priced else None
 
 

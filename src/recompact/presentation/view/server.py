@@ -38,7 +38,7 @@ from recompact.presentation.view.templates import templates_page
 from recompact.presentation.view.trajectory import trajectory_view
 from recompact.presentation.view.verdicts import open_moment
 from recompact.values.chat import sha256
-from recompact.values.loopback import foreign_origin, is_among, server_log
+from recompact.values.loopback import foreign_origin, is_among, server_settings
 from recompact.version import __version__, install_command
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def serve(
     except ImportError:
         raise InputError(f"the viewer needs aiohttp: {install_command('server')}") from None
     viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
-    runner = web.AppRunner(_application(viewer), access_log=None, logger=server_log(), shutdown_timeout=0.5)
+    runner = web.AppRunner(_application(viewer), **server_settings())
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", port)

@@ -31,6 +31,6 @@ def templates_page(harnesses: Sequence[str], store: Store, line: RunLine, parame
         (name, where, [(each, command_line("export", where, options=["--to", each])) for each in harnesses])
         for name, where in places
     ]
-    gone = {where for _, where in places if not Path(where).is_dir()}
-    page = {"changes": changes, "adaptations": adapted, "exports": exports, "gone": gone, "units": units}
+    missing_places = {where for _, where in places if not Path(where).is_dir()}
+    page = {"changes": changes, "adaptations": adapted, "exports": exports, "gone": missing_places, "units": units}
     return "templates.html.jinja", page

@@ -42,7 +42,7 @@ def pack(files: Mapping[str, str]) -> str:
 def unpack(text: object) -> dict[str, str]:
     """The files by name. Raises Unusable for what cannot be such files; it may come from an agent."""
     if not isinstance(text, str):
-        raise Unusable("it is no text")
+        raise Unusable("it is not a text")
     unpacking = zlib.decompressobj()
     try:
         data = unpacking.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)

@@ -10,31 +10,23 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
+from recompact.environments.protocol import tool
 from recompact.suites.pocket.world import TODAY, Person
-from recompact.values.chat import ToolSpec
 
 _TEXT = files("recompact.suites.pocket") / "prompt.txt"
 SYSTEM = _TEXT.read_text(encoding="utf-8").rstrip("\n").format(today=TODAY)
 
+_TEXT_ARGUMENT = {"type": "string"}
 TOOLS = (
-    ToolSpec(
+    tool(
         "call_api",
         "Call one API of an app.",
-        {
-            "type": "object",
-            "properties": {
-                "app": {"type": "string"},
-                "api": {"type": "string"},
-                "arguments": {"type": "object"},
-            },
-            "required": ["app", "api"],
-        },
+        ["app", "api"],
+        app=_TEXT_ARGUMENT,
+        api=_TEXT_ARGUMENT,
+        arguments={"type": "object"},
     ),
-    ToolSpec(
-        "finish",
-        "End the task.",
-        {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
-    ),
+    tool("finish", "End the task.", ["answer"], answer=_TEXT_ARGUMENT),
 )
 
 TOKEN = re.compile(r"\b(?:con|pay|cal|mai|fil)-[0-9a-f]{8}\b")

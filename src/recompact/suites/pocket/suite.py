@@ -81,12 +81,12 @@ account.show_passwords."""
 class PocketSuite:
     """The `Suite` of pocket. With `example`, each prefix carries a worked example."""
 
+    name = "pocket"
+    behaviour = staticmethod(behaviour_of)
+    literals = staticmethod(literals_in)
+
     def __init__(self, example: bool = False) -> None:
         self._example = example
-
-    @property
-    def name(self) -> str:
-        return "pocket"
 
     def splits(self) -> Sequence[str]:
         return tuple(SPLITS)
@@ -96,12 +96,6 @@ class PocketSuite:
 
     def environment(self, task: Task) -> PocketEnvironment:
         return PocketEnvironment(task.data["seed"], task.data["family"], self.prefix(task))
-
-    def behaviour(self, action: Action) -> Behaviour | None:
-        return behaviour_of(action)
-
-    def literals(self, text: str) -> Literals:
-        return literals_in(text)
 
     def prefix(self, task: Task) -> tuple[Message, ...]:
         """The fixed messages of a task."""

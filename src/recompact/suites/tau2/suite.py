@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 from recompact.environments.protocol import Behaviour, Task
 from recompact.errors import InputError
 from recompact.registry import Limit
-from recompact.suites.tau2.environment import Database, Tau2Environment
+from recompact.suites.tau2.environment import Database, Official, Tau2Environment, load
 from recompact.suites.tau2.installation import NAME
-from recompact.suites.tau2.official import Official, load
 from recompact.values.trajectory import Action
 
 Basis = Literal["task", "communicate", "judge"]

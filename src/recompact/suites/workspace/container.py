@@ -72,7 +72,7 @@ class ContainerSpec:
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _ProgramResult:
     output: bytes
     errors: str
     code: int
@@ -202,7 +202,7 @@ class Container:
         if stopped := self._file(_WRITE, name, input=data).stopped:
             raise ActionError(f"the file {name[:200]} cannot be written: {stopped}")
 
-    def _file(self, script: str, name: str, *, input: bytes = b"", most: int = _ANSWER) -> _Outcome:
+    def _file(self, script: str, name: str, *, input: bytes = b"", most: int = _ANSWER) -> _ProgramResult:
         if "\0" in name or len(name) > 4096:
             raise ActionError("a path has at most 4,096 characters, none of them zero")
         outcome = _talk(self._exec(script, _sayable(name)), input=input, seconds=self._limits.seconds, most=most)
@@ -235,15 +235,19 @@ class Container:
         few = sum(map(len, names)) < _FEW  # -T is not in every busybox
         words, listed = (names, "") if few else (["-T", "-"], "".join(f"{name}\n" for name in names))
         script = self._exec('exec tar -c -f - -C / --no-recursion "$@"', *words, user="0")
-        given = listed.encode("utf-8", "surrogateescape")
-        outcome = _talk(script, input=given, seconds=_MANAGEMENT, most=most) if names else _Outcome(b"", "", 0, "")
+        name_bytes = listed.encode("utf-8", "surrogateescape")
+        outcome = (
+            _talk(script, input=name_bytes, seconds=_MANAGEMENT, most=most) if names else _ProgramResult(b"", "", 0, "")
+        )
         if outcome.code or outcome.stopped:
             raise NotImplementedError(f"no archive: {_last_line(outcome)}")
         return tuple(name for kind, name in own if kind == "D"), outcome.output
 
-    def put_back(self, gone: Sequence[str], archive: bytes) -> None:
+    def put_back(self, removed_names: Sequence[str], archive: bytes) -> None:
         """Bring a fresh container to a state."""
-        self.command_of_ours(_REMOVE, input="".join(f"{name}\n" for name in gone).encode("utf-8", "surrogateescape"))
+        self.command_of_ours(
+            _REMOVE, input="".join(f"{name}\n" for name in removed_names).encode("utf-8", "surrogateescape")
+        )
         if archive:
             self.unpack(archive, "/")
 
@@ -298,7 +302,7 @@ def _talk(
     most: int = _ANSWER,
     look: Callable[[], str] = lambda: "",
     names: Sequence[str] = _VARIABLES,
-) -> _Outcome:
+) -> _ProgramResult:
     """Run a program, and keep no more of its output than `most`; `look` gives a reason to stop it."""
     output, stopped, end = bytearray(), "", time.monotonic() + seconds
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
@@ -336,7 +340,7 @@ def _talk(
             process.wait()
             process.stdout.close()
         errors.seek(0)
-        return _Outcome(bytes(output), errors.read(64_000).decode(errors="replace"), process.returncode, stopped)
+        return _ProgramResult(bytes(output), errors.read(64_000).decode(errors="replace"), process.returncode, stopped)
 
 
 def _limits_of_processes(limits: CommandLimits) -> Iterator[str]:
@@ -353,7 +357,7 @@ def _sayable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _last_line(outcome: _Outcome) -> str:
+def _last_line(outcome: _ProgramResult) -> str:
     lines = (outcome.errors.strip() or outcome.output[-4000:].decode(errors="replace").strip()).splitlines()
     return outcome.stopped or (lines[-1][:400] if lines else f"exit code {outcome.code}")
 

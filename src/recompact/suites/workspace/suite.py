@@ -12,8 +12,7 @@ from recompact.environments.protocol import NoSandbox, Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.suites.workspace.container import ContainerSpec, Engine
-from recompact.suites.workspace.container_environment import ContainerEnvironment
-from recompact.suites.workspace.environment import WorkspaceEnvironment
+from recompact.suites.workspace.environment import ContainerEnvironment, WorkspaceEnvironment
 from recompact.suites.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, FolderTask, TaskFolder, folders_below
 from recompact.suites.workspace.harbor_task import WITH_HARBOR
 
@@ -22,6 +21,8 @@ _HARNESS = Path(__file__).resolve().parents[2]
 
 class WorkspaceSuite:
     """A `Suite`. `config_directory` is where relative paths start from."""
+
+    name = "workspace"
 
     def __init__(
         self,
@@ -50,10 +51,6 @@ class WorkspaceSuite:
         self._engine_command = container
         if shell.refused and not all(folder.container for folder in folders_below(self._root)):
             raise NoSandbox(f"suite 'workspace' needs a sandbox: {shell.refused}", self)
-
-    @property
-    def name(self) -> str:
-        return "workspace"
 
     @cached_property
     def folders(self) -> dict[str, TaskFolder]:

@@ -9,20 +9,20 @@ from report_support import arm
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import Verification
-from recompact.attribution.legend import headline
 from recompact.attribution.registry import allocation_named
-from recompact.attribution.statement import statement_of
+from recompact.attribution.statement import headline, statement_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
 from recompact.engine.store.verdicts import Verdict
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare, difference_warnings
 from recompact.presentation.report.content.answer import (
+    COST,
+    GAIN,
     ArmContrast,
     Harm,
     arm_contrast,
-    cost_claim,
-    gain_claim,
+    claim_of,
     harm_claim,
     harm_details,
     harm_of,
@@ -41,7 +41,7 @@ def of(first: ArmRuns, second: ArmRuns) -> ArmContrast:
 
 def test_a_loss_is_called_one() -> None:
     found = of(arm("prompting", BAD, "history"), arm("none", GOOD))
-    claim = cost_claim(found)
+    claim = claim_of(found, COST)
     assert claim.text == "Compaction makes this agent fail more often."
     assert claim.numbers[0].startswith("prompting/history against none: Accuracy −66.7 points, 95 % interval −8")
     accuracy = found.changes[0]
@@ -53,16 +53,18 @@ def test_a_loss_is_called_one() -> None:
 def test_no_evidence_is_called_no_evidence() -> None:
     mixed = ["111", "000"] * 15
     found = of(arm("prompting", mixed, "history"), arm("none", ["000", "111"] * 15))
-    claim = cost_claim(found)
+    claim = claim_of(found, COST)
     assert claim.text == "There is no evidence that compaction changes how often this agent succeeds."
     assert "interval −" in claim.numbers[0]
     assert " to +" in claim.numbers[0]
     assert found.changes[0].words == "Accuracy: no evidence of a difference."
     longer = of(arm("prompting", mixed, steps=20), arm("none", ["000", "111"] * 15, steps=10))
-    assert cost_claim(longer).text.endswith("succeeds, but it takes more steps.")
-    assert "; Steps +10.0, 95 % interval +10.0 to +10.0." in cost_claim(longer).numbers[0]  # a sentence has its numbers
-    assert cost_claim(longer, steps=False).text == claim.text
-    assert gain_claim(turned_of(longer)).text.endswith("succeeds, and it takes fewer steps.")
+    assert claim_of(longer, COST).text.endswith("succeeds, but it takes more steps.")
+    assert (
+        "; Steps +10.0, 95 % interval +10.0 to +10.0." in claim_of(longer, COST).numbers[0]
+    )  # a sentence has its numbers
+    assert claim_of(longer, COST, steps=False).text == claim.text
+    assert claim_of(turned_of(longer), GAIN).text.endswith("succeeds, and it takes fewer steps.")
 
 
 def turned_of(found: ArmContrast) -> ArmContrast:
@@ -71,17 +73,17 @@ def turned_of(found: ArmContrast) -> ArmContrast:
 
 def test_a_gain_is_called_one() -> None:
     found = of(arm("PAIR", GOOD, "history"), arm("prompting", BAD, "history"))
-    assert gain_claim(found).text == "With the adapted prompt the agent succeeds more often."
+    assert claim_of(found, GAIN).text == "With the adapted prompt the agent succeeds more often."
     assert found.changes[0].verdict == "better"
-    assert cost_claim(found).text == "Compaction makes this agent succeed more often."
+    assert claim_of(found, COST).text == "Compaction makes this agent succeed more often."
     lost = turned_of(found)
-    assert gain_claim(lost).text == "With the adapted prompt the agent succeeds less often."
+    assert claim_of(lost, GAIN).text == "With the adapted prompt the agent succeeds less often."
     assert lost.changes[0].verdict == "worse"
 
 
 def test_a_single_run_says_nothing_about_reliability() -> None:
     found = of(arm("prompting", ["0"] * 15 + ["1"] * 5), arm("none", ["1"] * 20))
-    assert cost_claim(found).text == "Compaction makes this agent fail more often."
+    assert claim_of(found, COST).text == "Compaction makes this agent fail more often."
     assert [change.metric for change in found.changes] == ["acc", "steps", "tokens"]
     assert any("three times" in step.text for step in next_steps([found], [], [], simulated=False))
 
@@ -89,18 +91,20 @@ def test_a_single_run_says_nothing_about_reliability() -> None:
 def test_reliability_can_fall_where_accuracy_does_not() -> None:
     uneven = of(arm("prompting", ["110"] * 30), arm("none", ["111"] * 20 + ["000"] * 10))
     assert (uneven.verdict("acc"), uneven.verdict("pass^3")) == ("unclear", "worse")
-    claim = cost_claim(uneven)
+    claim = claim_of(uneven, COST)
     assert claim.text == "Compaction makes this agent less reliable: it solves fewer tasks every time."
     assert claim.numbers[0].startswith("prompting against none: Pass^3 −66.7 points")  # what the claim is about
     back = turned_of(uneven)
-    assert cost_claim(back).text == "Compaction makes this agent more reliable: it solves more tasks every time."
-    assert gain_claim(back).text.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
+    assert claim_of(back, COST).text == "Compaction makes this agent more reliable: it solves more tasks every time."
+    assert claim_of(back, GAIN).text.startswith(
+        "With the adapted prompt the agent is more reliable: it solves more tasks"
+    )
 
 
 def test_of_one_arm_under_two_names_nothing_is_claimed() -> None:
     twins = [replace(arm(name, FAIR), settings={"key": "k"}) for name in ("kept", "prompting")]
     one = of(*twins)
-    assert gain_claim(one).text == "kept is prompting under another name: they share their trajectories."
+    assert claim_of(one, GAIN).text == "kept is prompting under another name: they share their trajectories."
     assert one.changes[0].numbers == "90.0 % in both arms. Both are one arm, with the same trajectories."
     (said,) = difference_warnings([one.comparison])
     assert said == "Nothing can differ from prompting: both are one arm, with the same trajectories."
@@ -112,11 +116,11 @@ def test_equal_arms_and_few_tasks() -> None:
     same = of(arm("prompting", FAIR), arm("none", FAIR))
     assert {change.verdict for change in same.changes} == {"same"}
     bound = "30 tasks cannot exclude a difference of up to 9.5 points."
-    assert cost_claim(same).text == f"Every task succeeded in as many runs with compaction and without: {bound}"
-    assert gain_claim(same).text == (
+    assert claim_of(same, COST).text == f"Every task succeeded in as many runs with compaction and without: {bound}"
+    assert claim_of(same, GAIN).text == (
         f"Every task succeeded in as many runs with the adapted prompt and with the original: {bound}"
     )
-    assert cost_claim(same).numbers == (
+    assert claim_of(same, COST).numbers == (
         "prompting against none: Accuracy 90.0 % in both arms, the same in every task.",
     )
     accuracy, _, steps, _ = same.changes
@@ -124,7 +128,7 @@ def test_equal_arms_and_few_tasks() -> None:
     assert steps.words == "Steps per task: the same in every task."
     assert steps.numbers.endswith(" in both arms. 30 tasks cannot exclude that up to 9.5 % of tasks differ.")
     once = of(arm("prompting", ["1"] * 6), arm("none", ["1"] * 6))
-    assert cost_claim(once).text == (
+    assert claim_of(once, COST).text == (
         "Every task ended the same way with compaction and without: 6 tasks cannot exclude a difference of up to 39.3"
         " points."
     )
@@ -132,7 +136,7 @@ def test_equal_arms_and_few_tasks() -> None:
     few = of(arm("prompting", ["000"] * 3), arm("none", ["111"] * 3))
     assert not few.comparison.of("acc").excludes_zero
     assert metric_verdict(few.comparison.of("acc"), 3) == "too few"
-    assert cost_claim(few).text == "3 tasks cannot tell what compaction does to this agent."
+    assert claim_of(few, COST).text == "3 tasks cannot tell what compaction does to this agent."
     assert few.changes[0].numbers == "100.0 % became 0.0 %, on 3 tasks."
     assert few.changes[2].numbers == "11.0 in both arms, on 3 tasks."
 
@@ -142,9 +146,11 @@ def test_what_rests_on_too_few_tasks_is_not_said() -> None:
     assert lost.comparison.of("acc").excludes_zero  # and yet
     assert (lost.verdict("acc"), lost.verdict("pass^3")) == ("few differ", "few differ")
     assert lost.changes[0].words == "Accuracy: 4 tasks that differ, too few to say."
-    assert cost_claim(lost).text == "4 of 100 tasks ended differently with compaction: too few to tell what it does."
-    assert "interval −" in cost_claim(lost).numbers[0]
-    assert gain_claim(lost).text.endswith("with the adapted prompt: too few to tell if it helps.")
+    assert (
+        claim_of(lost, COST).text == "4 of 100 tasks ended differently with compaction: too few to tell what it does."
+    )
+    assert "interval −" in claim_of(lost, COST).numbers[0]
+    assert claim_of(lost, GAIN).text.endswith("with the adapted prompt: too few to tell if it helps.")
     slow = of(arm("prompting", ["111"] * 19, steps=20), arm("none", ["111"] * 19, steps=10))
     steps = next(change for change in slow.changes if change.metric == "steps")
     assert (steps.verdict, steps.words) == ("too few", "Steps per task: too few tasks to say.")

@@ -26,7 +26,7 @@ from rich.console import Console
 from recompact.attribution.boundary_view import boundary_view
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.judgement import read_verdicts
-from recompact.attribution.legend import headline, why
+from recompact.attribution.statement import headline, why
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.adaptations import note_result
 from recompact.engine.store.records import read_boundary, write_continuation, write_trajectory
@@ -136,7 +136,7 @@ def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
     assert pair.post
     assert pair.pre.title == "PRE, draw 1: success, finished after 4 steps"
     assert pair.post.title == "POST, draw 1: failure, finished after 12 steps"
-    assert pair.parting == "They part at step 1."
+    assert pair.parting == "They diverge at step 1."
     assert [step.diverges for step in pair.post.steps] == [True] + [False] * 11
     assert [step.again for step in pair.post.steps] == [True] * 6 + [False] * 6
     assert [step.again for step in pair.pre.steps] == [True] * 3 + [False]

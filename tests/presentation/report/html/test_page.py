@@ -113,7 +113,7 @@ def test_a_suite_that_changed_under_way_stands_at_the_top(tmp_path: Path) -> Non
         store.set_metadata(replace(store.metadata, suite_changes=(change,)))
     html = render_undrawn(read_report([str(path)], tmp_path))
     head = html[: html.index("</header>")]
-    assert "The suite changed after 1 unit of work (mine.py, rules.py), and the run went on" in head
+    assert "The suite changed after 1 unit of work (mine.py, rules.py)" in head
     with Store.read(path) as store:
         (note,) = [note for note in overview_notes([overview(store)]) if "suite" in note]
     assert "1 change of its suite" in note

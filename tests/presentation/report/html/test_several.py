@@ -12,7 +12,7 @@ import pytest
 from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, render_undrawn, selected
 from run_files import change_rows
 
-from recompact.attribution.legend import headline
+from recompact.attribution.statement import headline
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -144,7 +144,12 @@ def test_arms_scopes_and_columns_are_explained_as_far_as_they_are_there() -> Non
     whole = said(
         arm("none", ["11"]), arm("fifo", ["11"]), arm("prompting", ["11"], "history"), arm("x", ["11"], "prefix")
     )
-    for words in ("none, not at all; fifo", "with the original prompt; any other", "prefix, those as well", "Pass@k"):
+    for words in (
+        "none, which never compacts; fifo",
+        "the original prompt asks for; any other",
+        "prefix, those messages too",
+        "Pass@k",
+    ):
         assert words in whole
     alone = said(arm("theirs", ["1"]))
     assert alone.startswith("Acc is the share of runs that succeed. Steps")

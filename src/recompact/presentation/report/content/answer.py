@@ -200,8 +200,8 @@ def metric_text(key: str, value: float, signed: bool = False) -> str:
 
 # --- claims
 
-_COST = {
-    "uncompacted": "Nothing can be said about what compaction does to this agent: {nothing}",
+COST = {
+    "uncompacted": "This shows nothing about what compaction does to this agent: {nothing}",
     "too few": "{tasks} cannot tell what compaction does to this agent.",
     "better": "Compaction makes this agent succeed more often.",
     "worse": "Compaction makes this agent fail more often.",
@@ -210,8 +210,8 @@ _COST = {
     "few differ": "{differ} of {tasks} ended differently with compaction: too few to tell what it does.",
     "unclear": "There is no evidence that compaction changes how often this agent succeeds.",
 }
-_GAIN = {
-    "uncompacted": "Nothing can be said about what the adapted prompt changes: {nothing}",
+GAIN = {
+    "uncompacted": "This shows nothing about what the adapted prompt changes: {nothing}",
     "too few": "{tasks} cannot tell whether the adapted prompt helps.",
     "better": "With the adapted prompt the agent succeeds more often.",
     "worse": "With the adapted prompt the agent succeeds less often.",
@@ -223,18 +223,8 @@ _GAIN = {
 _STEPS = {"worse": "but it takes more steps", "better": "and it takes fewer steps"}
 
 
-def cost_claim(contrast: ArmContrast, steps: bool = True) -> Claim:
-    """What compaction does to the agent; where success is unclear, with a word on steps if wanted."""
-    return _claim(contrast, _COST, steps)
-
-
-def gain_claim(contrast: ArmContrast, steps: bool = True) -> Claim:
-    """What the adapted prompt changes, in the same way."""
-    return _claim(contrast, _GAIN, steps)
-
-
-def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> Claim:
-    """The sentence for the metric that decides, with its numbers."""
+def claim_of(contrast: ArmContrast, sentences: Mapping[str, str], *, steps: bool = True) -> Claim:
+    """The sentence for the metric that decides, with its numbers; where success is unclear, with a word on steps."""
     comparison = contrast.comparison
     if comparison.one_arm:
         return Claim(f"{comparison.first} is {comparison.second} under another name: they share their trajectories.")

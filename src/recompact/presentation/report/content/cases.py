@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from recompact.adaptation.revision import Diagnosis
 from recompact.attribution.boundary_view import BoundaryView, Continuation, DrawPair
 from recompact.attribution.divergence import consumed_texts, turn_actions
-from recompact.attribution.legend import entry_of, why
+from recompact.attribution.statement import entry_of, why
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import outcome
 from recompact.presentation.report.document import (
@@ -276,13 +276,15 @@ def _before(view: BoundaryView, limits: Limits) -> tuple[Block, ...]:
     """What the compressor consumed, with the lines and literals marked that occur nowhere in POST."""
     boundary, turns = view.boundary, replaced_turns(view.boundary.pre, view.boundary.post)
     marks = dict.fromkeys(view.dropped.literals, "dropped") | dict.fromkeys(view.needed, "needed")
-    gone, previous, first = view.dropped.lines, boundary.pre.summary, _first_step(boundary)
+    dropped_lines, previous, first = view.dropped.lines, boundary.pre.summary, _first_step(boundary)
     blocks = []
     if previous:
-        blocks.append(replace(mark_changes(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
+        blocks.append(
+            replace(mark_changes(previous.text, limits.summary, "-", dropped_lines, marks), title="previous summary")
+        )
     for n in turns[: limits.turns]:
         text = boundary.pre.turns[n].text
-        blocks.append(replace(mark_changes(text, limits.turn, "-", gone, marks), title=f"step {first + n}"))
+        blocks.append(replace(mark_changes(text, limits.turn, "-", dropped_lines, marks), title=f"step {first + n}"))
     if hidden := len(turns) - len(turns[: limits.turns]):
         blocks.append(note_block(f"{quantity(hidden, 'turn')} more", "cut"))
     return tuple(blocks)
@@ -296,8 +298,8 @@ def _first_step(boundary: Boundary) -> int:
 def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
     """What replaced it, with its new lines marked, and the turns that stay verbatim. Some turns are changed in their
     place: results were masked or shortened."""
-    summary, gone = boundary.post.summary, len(boundary.pre.turns) - len(boundary.post.turns)
-    changed = {n for n in replaced_turns(boundary.pre, boundary.post) if n >= gone}
+    summary, dropped_turns = boundary.post.summary, len(boundary.pre.turns) - len(boundary.post.turns)
+    changed = {n for n in replaced_turns(boundary.pre, boundary.post) if n >= dropped_turns}
     before, blocks = "\n".join(consumed_texts(boundary)), list[Block]()
 
     def added(text: str, most: int | None, title: str) -> Block:
@@ -306,9 +308,9 @@ def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
 
     if summary:
         blocks.append(added(summary.text, limits.summary, "summary"))
-    elif gone:
-        blocks.append(note_block(f"nothing: {quantity(gone, 'turn')} dropped without a summary"))
-    numbered = dict(enumerate(boundary.post.turns, gone))
+    elif dropped_turns:
+        blocks.append(note_block(f"nothing: {quantity(dropped_turns, 'turn')} dropped without a summary"))
+    numbered = dict(enumerate(boundary.post.turns, dropped_turns))
     first = _first_step(boundary)
     shown = sorted(changed)[: limits.turns]
     blocks += [added(numbered[n].text, limits.turn, f"step {first + n}") for n in shown]
@@ -337,8 +339,8 @@ def _pair_view(pair: DrawPair, limits: Limits) -> PairView:
 
 def _where_they_part(pair: DrawPair) -> str:
     if pair.pre is None or pair.post is None:
-        return "The other arm has no continuation for this draw: it was taken from the trajectory, or is still due."
-    return "Both did the same." if pair.divergence is None else f"They part at step {pair.divergence + 1}."
+        return "The other arm has no continuation for this draw: it comes from the trajectory, or is still due."
+    return "Both did the same." if pair.divergence is None else f"They diverge at step {pair.divergence + 1}."
 
 
 def _continuation_view(continuation: Continuation, divergence: int | None, limits: Limits) -> ContinuationView:

@@ -7,41 +7,33 @@ claim names its arms. Advice never exceeds what the evidence supports.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.caveats import uncompacted_arms
+from recompact.evaluation.arm_runs import ArmRuns, uncompacted_arms
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.content.answer import (
+    COST,
+    GAIN,
     ArmContrast,
     Claim,
     Harm,
     MetricVerdict,
     NextStep,
     adapted_arms,
+    claim_of,
     compacting_arms,
-    cost_claim,
-    gain_claim,
     harm_claim,
     metric_text,
     rule_of,
     with_unit,
 )
 from recompact.presentation.report.content.runs import EvaluationReport, VerificationReport
+from recompact.presentation.report.document import Fact
 from recompact.values.texts import command_line, quantity
 
 NAMED = 4  # comparisons whose numbers are shown below a claim
-
-
-@dataclass(frozen=True)
-class KeyFigure:
-    """A number for the reader to remember."""
-
-    label: str
-    value: str
-    note: str
 
 
 def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]) -> tuple[Claim, ...]:
@@ -51,8 +43,8 @@ def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[Verificatio
     gains = [(run.name if several else "", contrast) for run in evaluations for contrast in run.gains]
     alone = [run for run in evaluations if not run.costs and not run.gains]
     return (
-        *_claims(costs, cost_claim),
-        *_claims(gains, gain_claim),
+        *_claims(costs, COST),
+        *_claims(gains, GAIN),
         *(_name_numbers(_accuracies(run), run.name if several else "") for run in alone),
         *(_name_numbers(harm_claim(run.harm), run.name if len(verified) > 1 else "") for run in verified),
     )
@@ -61,22 +53,22 @@ def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[Verificatio
 def answer(costs: Sequence[ArmContrast], gains: Sequence[ArmContrast]) -> tuple[Claim, ...]:
     """What to say about one evaluation."""
     return (
-        *_claims([("", contrast) for contrast in costs], cost_claim),
-        *_claims([("", contrast) for contrast in gains], gain_claim),
+        *_claims([("", contrast) for contrast in costs], COST),
+        *_claims([("", contrast) for contrast in gains], GAIN),
     )
 
 
-def _claims(contrasts: Sequence[tuple[str, ArmContrast]], claim: Callable[[ArmContrast, bool], Claim]) -> list[Claim]:
+def _claims(contrasts: Sequence[tuple[str, ArmContrast]], sentences: Mapping[str, str]) -> list[Claim]:
     """One claim for all comparisons that say the same, whatever they say about steps; each comes with its run."""
     alike: dict[str, list[tuple[str, ArmContrast]]] = {}
     for run, contrast in contrasts:
-        alike.setdefault(claim(contrast, False).text, []).append((run, contrast))
+        alike.setdefault(claim_of(contrast, sentences, steps=False).text, []).append((run, contrast))
     claims = []
     for shorter, same in alike.items():
-        longer = {claim(contrast, True).text for _, contrast in same}
+        longer = {claim_of(contrast, sentences).text for _, contrast in same}
         text = longer.pop() if len(longer) == 1 else shorter
         arms = ", ".join(f"{run} {contrast.comparison.first}".strip() for run, contrast in same)
-        lines = [line for run, contrast in same for line in _name_numbers(claim(contrast, True), run).numbers]
+        lines = [line for run, contrast in same for line in _name_numbers(claim_of(contrast, sentences), run).numbers]
         more = (f"{len(lines) - NAMED} more, below.",) if len(lines) > NAMED + 1 else tuple(lines[NAMED:])
         claims.append(Claim(text if len(alike) == 1 else f"{text[:-1]} ({arms}).", (*lines[:NAMED], *more)))
     return claims
@@ -94,7 +86,7 @@ def _name_numbers(claim: Claim, name: str) -> Claim:
 
 def key_figures(
     evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]
-) -> tuple[tuple[KeyFigure, ...], ...]:
+) -> tuple[tuple[Fact, ...], ...]:
     """Accuracy without compaction, with it, and with adapted prompts; how many compactions are harmful. Several
     evaluations have a row each."""
     rows = [_accuracy_figures(run, f" of {run.name}" if len(evaluations) > 1 else "") for run in evaluations]
@@ -103,13 +95,13 @@ def key_figures(
         where = f", {run.name}" if len(verified) > 1 else ""
         value = f"{run.harm.harmful:,} of {run.harm.statement.examined:,}"
         more = f"; {run.harm.suspected:,} more look{'s' * (run.harm.suspected == 1)} harmful" * bool(run.harm.suspected)
-        harms.append(KeyFigure("Harmful compactions", value, f"{rule_of(run.harm.statement.settings)}{more}{where}"))
+        harms.append(Fact("Harmful compactions", value, f"{rule_of(run.harm.statement.settings)}{more}{where}"))
     if len(rows) == 1:
         return ((*rows[0], *harms),)
     return (*map(tuple, rows), *([tuple(harms)] if harms else []))
 
 
-def _accuracy_figures(run: EvaluationReport, where: str) -> list[KeyFigure]:
+def _accuracy_figures(run: EvaluationReport, where: str) -> list[Fact]:
     evaluation, none = run.evaluation, run.evaluation.none
     kinds = (
         ("without compaction", [none] if none else []),
@@ -119,15 +111,15 @@ def _accuracy_figures(run: EvaluationReport, where: str) -> list[KeyFigure]:
     return [_accuracy_figure(label, evaluation, arms, where) for label, arms in kinds if arms]
 
 
-def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns], where: str) -> KeyFigure:
+def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns], where: str) -> Fact:
     """The accuracy of one arm, or from the lowest to the highest of several."""
     ordered = sorted(arms, key=lambda arm: _accuracy(evaluation, arm))
     low, high = ordered[0], ordered[-1]
     value = with_unit("acc", _accuracy(evaluation, high))
     if low is high:
-        return KeyFigure(f"Accuracy {label}", value, f"arm {low.label}{where}{_nothing_compacted(evaluation, arms)}")
+        return Fact(f"Accuracy {label}", value, f"arm {low.label}{where}{_nothing_compacted(evaluation, arms)}")
     note = f"{quantity(len(arms), 'arm')}{where}, {low.label} to {high.label}{_nothing_compacted(evaluation, arms)}"
-    return KeyFigure(f"Accuracy {label}", f"{metric_text('acc', _accuracy(evaluation, low))} to {value}", note)
+    return Fact(f"Accuracy {label}", f"{metric_text('acc', _accuracy(evaluation, low))} to {value}", note)
 
 
 def _nothing_compacted(evaluation: Evaluation, arms: Sequence[ArmRuns]) -> str:
@@ -236,7 +228,7 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
     if harm.harmful and not adapted:
         return [NextStep("Adapt the prompt from the harmful compactions.", "recompact adapt CONFIG")]
     if not harm.harmful and harm.suspected:
-        text = "The compactions that look harmful have too few draws to be kept: give every compaction more."
+        text = "The compactions that look harmful have too few draws to be retained: give every compaction more."
         return [NextStep(text, command_line("verify", run, options=["--draws", 9]))]
     if not harm.harmful:
         return [NextStep("No compaction showed harm: try more tasks or a smaller budget, or leave the prompt alone.")]

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.judgement import Verification
-from recompact.attribution.legend import entry_of
+from recompact.attribution.means import counts, unequal_note
 from recompact.attribution.registry import describe_allocation
+from recompact.attribution.statement import entry_of
 from recompact.engine.store.runs import Overview, TrajectoryRow
 from recompact.engine.store.verdicts import Kind, Verdict, effect_numbers
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
-from recompact.values.effect import Effect
-from recompact.values.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId, Effect
 from recompact.values.tables import Column, Number, Row, Table, columns, format_signed
 from recompact.values.texts import quantity
 from recompact.values.trajectory import why_none_succeeded
@@ -37,7 +36,7 @@ def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
         notes += [f"{run.name}: {quantity(run.set_aside, 'unit')} set aside"] if run.set_aside else []
         if run.suite_changes:
             changes = quantity(run.suite_changes, "change")
-            notes.append(f"{run.name} mixes what came before and after {changes} of its suite (--accept-changes)")
+            notes.append(f"{run.name} mixes results from before and after {changes} of its suite (--accept-changes)")
     return tuple(notes)
 
 

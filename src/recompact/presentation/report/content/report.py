@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from recompact.attribution.verifiable import way_to_verify
+from recompact.attribution.records import way_to_verify
 from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations
 from recompact.engine.store.pages import run_counts
 from recompact.engine.store.runs import boundary_rows, failed_compactions, find_run, is_simulated, trajectories
@@ -19,7 +19,7 @@ from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.content.answer import Claim, NextStep, adapted_arms
-from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead, next_steps
+from recompact.presentation.report.content.lead import key_figures, lead, next_steps
 from recompact.presentation.report.content.runs import (
     EvaluationReport,
     Provenance,
@@ -31,7 +31,7 @@ from recompact.presentation.report.content.runs import (
     short_names,
     verified_run,
 )
-from recompact.presentation.report.document import PromptChange, prompt_change
+from recompact.presentation.report.document import Fact, PromptChange, prompt_change
 from recompact.values.candidate import Clause
 from recompact.values.template import Template, directory_of, read
 
@@ -107,7 +107,7 @@ class Report:
     title: str
     date: str
     lead: tuple[Claim, ...]
-    figures: tuple[tuple[KeyFigure, ...], ...]  # in rows
+    figures: tuple[tuple[Fact, ...], ...]  # in rows
     warnings: tuple[str, ...]
     next: tuple[NextStep, ...]
     evaluations: tuple[EvaluationReport, ...]

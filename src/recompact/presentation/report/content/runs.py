@@ -109,7 +109,7 @@ def suite_changes(store: Store) -> tuple[str, ...]:
     """What changed in the suite while the run was under way, and was accepted: its numbers mix both."""
     return tuple(
         f"The suite changed after {quantity(change['finished'], 'unit')} of work ({', '.join(change['changed'])}), and"
-        " the run went on with --accept-changes: its numbers mix what came before and after."
+        " the run continued with --accept-changes: its numbers mix results from before and after."
         for change in store.metadata.suite_changes
     )
 
@@ -161,11 +161,11 @@ def _tasks(evaluation: Evaluation) -> str:
 
 KINDS = {
     "fifo": "fifo, by dropping the oldest turns",
-    PROMPTING: "prompting, by a summary that is written with the original prompt",
+    PROMPTING: "prompting, by a summary that the original prompt asks for",
 }
 SCOPES = {
-    "history": "history, what came after the fixed messages at the beginning",
-    "prefix": "prefix, those as well",
+    "history": "history, all that follows the fixed messages at the beginning",
+    "prefix": "prefix, those messages too",
 }
 
 
@@ -183,13 +183,13 @@ def legend(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     """Arms, scopes and columns in words, as far as they occur."""
     arms = [arm for evaluation in evaluations for arm in evaluation.arms]
     bases = {arm.base for arm in arms}
-    kinds = ["none, not at all"] if any(evaluation.none for evaluation in evaluations) else []
+    kinds = ["none, which never compacts"] if any(evaluation.none for evaluation in evaluations) else []
     kinds += [words for name, words in KINDS.items() if name in bases]
     if kinds and bases - set(built_in_arms()):
         kinds.append("any other, with a prompt of its own")
     lines = [f"An arm is a way to compact the history: {'; '.join(kinds)}."] if kinds else []
     scopes = [words for scope, words in SCOPES.items() if any(arm.scope == scope for arm in arms)]
-    lines += [f"The scope is what the compressor gets to see: {'; '.join(scopes)}."] if scopes else []
+    lines += [f"The scope is what the compressor sees: {'; '.join(scopes)}."] if scopes else []
     accuracy = "Acc is the share of runs that succeed"
     if any(evaluation.shared.runs > 1 for evaluation in evaluations):
         accuracy += ", Pass^k that of tasks which succeed in all of k runs, Pass@k in at least one of them"

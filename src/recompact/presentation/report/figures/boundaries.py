@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from recompact.attribution.counts import counts, unequal_note
-from recompact.attribution.judgement import Verification
-from recompact.attribution.sensitivity import (
+from recompact.attribution.detection import (
     DrawsPoint,
     ThresholdPoint,
     sensitivity_to_draws,
     sensitivity_to_thresholds,
 )
+from recompact.attribution.judgement import Verification
+from recompact.attribution.means import counts, unequal_note
 from recompact.engine.store.verdicts import Verdict
 from recompact.presentation.report.content.overview import exact_boundary_table
 from recompact.presentation.report.figures.drawing import FINE, HARM, INK, WIDE, Figure, drawing, grid, short_label
-from recompact.values.effect import Thresholds
+from recompact.values.outcome import Thresholds
 from recompact.values.stats import Estimate
 from recompact.values.tables import Number, Table, columns, estimate_cell
 from recompact.values.texts import quantity

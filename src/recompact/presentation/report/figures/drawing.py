@@ -74,13 +74,13 @@ def drawing_style() -> Iterator[None]:
 
 
 @contextmanager
-def drawing(width: float, height: float, *, constrained: bool = True) -> Iterator[Any]:
+def drawing(width: float, height: float) -> Iterator[Any]:
     """A drawing to fill, shared with nobody else; sizes are in inches."""
     with drawing_style():
         from matplotlib.figure import Figure
 
         # Many dots per inch: with few of them, letters are measured wider or narrower than they come out.
-        figure = Figure(figsize=(width, height), dpi=300, layout="constrained" if constrained else None)
+        figure = Figure(figsize=(width, height), dpi=300, layout="constrained")
         yield figure
         figure.draw_without_rendering()
         # Everything is in its final place now: laying it out again at each save would move it a little.

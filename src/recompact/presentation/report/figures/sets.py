@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from recompact.attribution.judgement import Verification
@@ -11,7 +11,7 @@ from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
 from recompact.presentation.report.figures.arms import arms_figure, breakdown_figure, figure_estimates, tokens_figure
 from recompact.presentation.report.figures.boundaries import PAIRS, heatmap_figure, sensitivity_figures
-from recompact.presentation.report.figures.drawing import Figure, available, require_matplotlib
+from recompact.presentation.report.figures.drawing import Figure, available
 
 
 @dataclass(frozen=True)
@@ -24,32 +24,26 @@ class FigureSet:
 
 
 def evaluation_set(source: str, evaluation: Evaluation) -> FigureSet:
-    return _set(source, lambda: evaluation_figures(evaluation), evaluation_gaps(evaluation))
+    return FigureSet(source, tuple(evaluation_figures(evaluation)), evaluation_gaps(evaluation))
 
 
 def boundary_set(source: str, verification: Verification, simulated: bool) -> FigureSet:
-    return _set(source, lambda: boundary_figures(verification, simulated), boundary_gaps(verification))
+    return FigureSet(source, tuple(boundary_figures(verification, simulated)), boundary_gaps(verification))
 
 
 def model_set(source: str, models: Breakdown | str) -> FigureSet:
     """The set for evaluations side by side, or for the reason why there is none."""
     if isinstance(models, str):
         return FigureSet(source, (), {"by-model": models})
-    return _set(source, lambda: breakdown_figures(models), {})
-
-
-def _set(source: str, draw: Callable[[], list[Figure]], gaps: Mapping[str, str]) -> FigureSet:
-    return FigureSet(source, tuple(draw()) if available() else (), gaps)
+    return FigureSet(source, tuple(breakdown_figures(models)), {})
 
 
 def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
     """The arms by budget, the arms, and reliability against tokens."""
-    require_matplotlib()
-    if not evaluation.shared.tasks:
+    if not available() or not evaluation.shared.tasks:
         return []
     estimated = figure_estimates(evaluation)
-    figures = breakdown_figures(by_budget(evaluation))
-    figures.append(arms_figure(evaluation, estimated))
+    figures = [*breakdown_figures(by_budget(evaluation)), arms_figure(evaluation, estimated)]
     if any("tokens" in of_arm for of_arm in estimated.values()):
         figures.append(tokens_figure(evaluation, estimated))
     return figures
@@ -57,7 +51,8 @@ def evaluation_figures(evaluation: Evaluation) -> list[Figure]:
 
 def boundary_figures(verification: Verification, simulated: bool = False) -> list[Figure]:
     """The figures of a verified run: maps of boundaries, and how far the verdicts depend on draws and thresholds."""
-    require_matplotlib()
+    if not available():
+        return []
     maps = heatmap_figure(verification)
     figures = [*([maps] if maps else []), *sensitivity_figures(verification)]
     return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
@@ -65,14 +60,13 @@ def boundary_figures(verification: Verification, simulated: bool = False) -> lis
 
 def breakdown_figures(breakdown: Breakdown | None) -> list[Figure]:
     """The figure of a breakdown, if there is one."""
-    require_matplotlib()
-    return [breakdown_figure(breakdown)] if breakdown and len(breakdown.parts) > 1 else []
+    return [breakdown_figure(breakdown)] if available() and breakdown and len(breakdown.parts) > 1 else []
 
 
 def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
     """The figures that an evaluation has too little data for: name -> why, and what to do."""
     if not evaluation.shared.tasks:
-        return {"arms": "no task has been finished by every arm yet"}
+        return {"arms": "there is no task yet that every arm has finished"}
     gaps = {}
     if not swept_arms(evaluation):
         gaps["by-budget"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."

@@ -17,7 +17,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recompact.adaptation.selection import fit_table
-from recompact.attribution.legend import legend_text
+from recompact.attribution.statement import legend_text
 from recompact.evaluation.breakdown import Breakdown, breakdown_table
 from recompact.presentation.report.content.answer import harm_details
 from recompact.presentation.report.content.report import Report

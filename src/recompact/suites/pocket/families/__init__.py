@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recompact.suites.pocket.families import one_app, ruled, three_apps, two_apps
+from recompact.suites.pocket.families import one_app, three_apps, two_apps
 from recompact.suites.pocket.families.family import Family
 
 FAMILIES: tuple[Family, ...] = (
@@ -24,7 +24,7 @@ FAMILIES: tuple[Family, ...] = (
 )
 """In the order in which tasks are dealt out: the three difficulties take turns."""
 
-RULED: tuple[Family, ...] = (ruled.APPROVE_WITH_RULE,)
+RULED: tuple[Family, ...] = (two_apps.APPROVE_WITH_RULE,)
 """Families with a standing rule, which have a split of their own."""
 
 BY_NAME = {family.name: family for family in (*FAMILIES, *RULED)}

@@ -1,4 +1,8 @@
-"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows."""
+"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows.
+
+The last one has a standing rule that the owner tells only when asked, so that it stands in the history and not in the
+task: what a summary may lose.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from recompact.suites.pocket.families.family import (
     rows,
 )
 from recompact.suites.pocket.grader import Answer, Change, Expected
+from recompact.suites.pocket.owner import LIMIT, QUESTION, ask, decisions_in, limit_in, may_be_approved
 from recompact.suites.pocket.plans import (
     Api,
     Parameters,
@@ -315,4 +320,64 @@ ARCHIVE_MAIL = Family(
     },
     tempting="widened set",
     gather=lambda api, p: pages(api, "mail", "list_messages", folder="inbox", until=p["until"]),
+)
+
+
+# --- the same under a rule: large requests are approved only once the owner has agreed
+
+_LIMITS = (5000, 4000, 3000, 2000)
+_FEWEST = 3  # requests that the rule is about
+
+
+def _make_ruled(rng: Random, world: Draft) -> Parameters:
+    parameters = make_requests(rng, world)
+    for ago, relation in enumerate(parameters.values(), start=39):  # small ones, and the oldest, so on the last page
+        world.ask(rng.choice(world.related(relation)), money(rng, 4, 15), day(ago), "museum")
+    people = {person.email for person in world.related(*parameters.values())}
+    due = [r for r in world.requests if (r["direction"], r["status"]) == ("incoming", "pending")]
+    asked = [r["cents"] for r in due if r["email"] in people]
+    limits = [limit for limit in _LIMITS if sum(amount > limit for amount in asked) >= _FEWEST]
+    world.settings[LIMIT] = str(limits[0] if limits else sorted(asked)[-_FEWEST] - 1)
+    return parameters
+
+
+def _solve_ruled(api: Api, p: Parameters, relations: tuple[str, ...] = ("relation", "other_relation")) -> None:
+    """`relations` are the parameters that name whose requests are approved; with none, everybody's."""
+    limit = limit_in(ask(api, QUESTION))
+    pending = pages(api, "payments", "list_requests", direction="incoming", status="pending")
+    due = members(api, *(p[name] for name in relations))
+    for request in pending:
+        if not relations or request["email"] in due:
+            _decide(api, request["id"], cents(request["amount"]), limit)
+
+
+def _decide(api: Api, request: str, amount: int, limit: int | None) -> None:
+    if limit is not None and amount > limit:
+        question = f"May I approve request {request} of ${amount / 100:.2f}?"
+        if not decisions_in(ask(api, question)).get(request):
+            return
+    api.call("payments", "approve_request", request_id=request)
+
+
+def _expect_ruled(tables: Tables, p: Parameters) -> Expected:
+    people = related_emails(tables, p["relation"], p["other_relation"])
+    pending = rows(tables, "requests", direction="incoming", status="pending")
+    due = [r for r in pending if r["email"] in people and may_be_approved(tables, r["id"], r["cents"])]
+    return Expected(changes=tuple(change for r in due for change in approval_changes(r)))
+
+
+APPROVE_WITH_RULE = Family(
+    "approve_with_rule",
+    ("payments", "contacts"),
+    _make_ruled,
+    _solve_ruled,
+    _expect_ruled,
+    {
+        "widened set": lambda api, p: _solve_ruled(api, p, ()),
+        "condition ignored": lambda api, p: _solve_ruled(api, p, ("relation",)),
+        "missed page": missing_last_page(_solve_ruled, "payments", "list_requests"),
+        "skipped": skipping(_solve_ruled, "payments", "approve_request"),
+    },
+    tempting="widened set",
+    speaks=True,
 )

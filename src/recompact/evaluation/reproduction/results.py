@@ -1,32 +1,201 @@
-"""The paper's analyses of boundaries, filled from nine draws in each arm, and the cost of PAIR's adaptation."""
+"""The paper's tables, filled from runs, each figure beside the one that the paper prints: of arms, from an evaluation;
+of boundaries, from nine draws in each arm; and the cost of PAIR's adaptation."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import get_args
 
-from recompact.adaptation.registry import load_method
+from recompact.adaptation.method import load_method
 from recompact.attribution.controls import cited_in_clauses
-from recompact.attribution.counts import counts, coupling
-from recompact.attribution.detection import Part, PartRule, compare_allocations, selected_by_all
+from recompact.attribution.detection import (
+    Part,
+    PartRule,
+    compare_allocations,
+    selected_by_all,
+    sensitivity_to_draws,
+    sensitivity_to_thresholds,
+)
 from recompact.attribution.effects import effects_of
 from recompact.attribution.halving import Halving
+from recompact.attribution.means import counts, coupling
 from recompact.attribution.records import outcomes_in, settings_of
-from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.store.adaptations import read_adaptations
 from recompact.engine.store.calls import tokens_by_unit
 from recompact.engine.store.runs import boundary_rows, continuation_rows, trajectories
 from recompact.engine.store.store import Store
-from recompact.evaluation.reproduction.arms import NamedRow, beside_notes, paper_notes, with_paper
+from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
+from recompact.evaluation.arms import Arm
+from recompact.evaluation.breakdown import breakdown_table, by_group
+from recompact.evaluation.metrics import metric, reliability
+from recompact.evaluation.paired import compare_many, difference_warnings
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
-from recompact.evaluation.reproduction.paper import benchmark, printed_range, printed_table
-from recompact.values.effect import Thresholds
-from recompact.values.outcome import BoundaryId, Outcomes
-from recompact.values.tables import Cell, Number, Row, Table, columns, estimate_cell
+from recompact.evaluation.reproduction.paper import Benchmark, arm_figures, benchmark, printed_range, printed_table
+from recompact.evaluation.summary import (
+    SIGN_TEST,
+    Evaluation,
+    arm_table,
+    delta,
+    evaluation,
+    metric_columns,
+    sign_test_cells,
+)
+from recompact.values.outcome import BoundaryId, Outcomes, Thresholds
+from recompact.values.tables import Cell, Column, Number, Row, Table, columns, estimate_cell
 from recompact.values.texts import quantity
+
+MAIN = ("acc", "pass^k", "em", "em^k", "f1", "steps", "peak", "tokens")
+AGENTS = "GPT-5.6 Luna as agent and compressor"
+
+NamedRow = Mapping[str, Cell]
+"""The cells of a row by their columns' keys."""
+
+
+def with_paper(table: Table, printed: Callable[[NamedRow], NamedRow]) -> Table:
+    """The table with a column after each one that the paper has figures for; `printed` gives those beside a row."""
+    keys = [column.key for column in table.columns]
+    beside = [printed(dict(zip(keys, row, strict=True))) for row in table.rows]
+    known = {key for figures in beside for key, figure in figures.items() if figure is not None}
+    heads: list[Column] = []
+    rows: list[list[Cell]] = [[] for _ in table.rows]
+    for n, column in enumerate(table.columns):
+        heads += [column, Column(f"paper_{column.key}", "paper")] if column.key in known else [column]
+        for own, row, figures in zip(rows, table.rows, beside, strict=True):
+            own += [row[n], figures.get(column.key)] if column.key in known else [row[n]]
+    return replace(table, columns=tuple(heads), rows=tuple(map(tuple, rows)))
+
+
+def read_evaluation(setting: Setting, run: str, arms: Iterable[Arm], title: str) -> Evaluation:
+    """These arms of a run, over what they share."""
+    with Store.read(setting.path(run)) as store:
+        recorded = read_arms(store)
+        return evaluation(title, [find_arm(recorded, arm.label, store.path) for arm in arms], runs=setting.runs)
+
+
+def main_table(shown: Evaluation, setting: Setting) -> Table:
+    """All arms, as in the paper's main tables."""
+    keys = [key.replace("^k", f"^{shown.shared.runs}") for key in MAIN]
+    return add_notes(with_paper(arm_table(shown, keys), _figures(setting)), *paper_notes(setting))
+
+
+def group_table(shown: Evaluation, setting: Setting) -> Table | None:
+    """The same by the paper's groups of tasks; None where the suite has no such groups."""
+    known = benchmark(setting.config.suite.use)
+    groups = by_group(shown, known.group) if known and known.group else None
+    if groups is None:
+        return None
+    return add_notes(with_paper(breakdown_table(groups), _figures(setting)), *paper_notes(setting))
+
+
+def _figures(setting: Setting) -> Callable[[NamedRow], NamedRow]:
+    """The paper's figures for the arm of a row, in the group that the row is about, if any."""
+    known = benchmark(setting.config.suite.use)
+
+    def figures(row: NamedRow) -> NamedRow:
+        if known is None:
+            return {}
+        group = known.printed_group(str(row["value"])) if row.get("value") else ""
+        printed = arm_figures(known.name, str(row["arm"]), str(row.get("scope") or ""), group)
+        spread = {key: printed.get("sd") for key in ("acc", "em")}
+        return {
+            key: Number(value, metric(key).digits, spread.get(key)) for key, value in printed.items() if key != "sd"
+        }
+
+    return figures
+
+
+def token_table(shown: Evaluation, setting: Setting) -> Table:
+    """Reliability against tokens per task: the paper's figure on efficiency."""
+    known = benchmark(setting.config.suite.use)
+
+    def printed(row: NamedRow) -> NamedRow:
+        tokens = known.of("tokens", str(row.get("scope") or ""), str(row["arm"])) if known else None
+        return {"tokens": tokens and Number(tokens)}
+
+    table = arm_table(shown, [reliability(shown.shared.runs), "tokens"])
+    note = "Thousand tokens per task, agent and compressor. The paper prints few of them as numbers."
+    return replace(
+        with_paper(table, printed), title="Reliability and tokens", notes=(note, *paper_notes(setting)), bold=""
+    )
+
+
+def paired_table(shown: Evaluation, setting: Setting) -> Table | None:
+    """PAIR minus the better ACON variant in each scope: differences with intervals, and the sign test."""
+    pairs = [pair for scope in setting.scopes if (pair := _with_best_acon(shown, scope))]
+    if not pairs or not shown.shared.tasks:
+        return None
+    keys = list(dict.fromkeys([reliability(shown.shared.runs), "acc"]))
+    comparisons = compare_many(pairs, shown.shared, keys=keys, source=shown.source)
+    rows: list[Row] = []
+    for (first, second), comparison in zip(pairs, comparisons, strict=True):
+        cells = (*(delta(comparison.of(key), comparison.tasks) for key in keys), *sign_test_cells(comparison))
+        rows.append((first.scope, second.name, *((None,) * len(cells) if comparison.one_arm else cells)))
+    heads = (*columns("scope", "against"), *metric_columns(keys, "Δ "), *SIGN_TEST)
+    rule = "Against the ACON variant with the higher Pass^k, which the paper may have chosen otherwise."
+    tested = [comparison for comparison in comparisons if not comparison.one_arm]
+    pooled = (
+        f"Added up over scopes, {sum(c.wins for c in tested)} wins and {sum(c.losses for c in tested)} losses; both"
+        " have the same tasks, so the sum is not tested. The paper has 75 and 34 over its three benchmarks."
+    )
+    notes = (rule, *([pooled] if len(tested) > 1 else []), *difference_warnings(comparisons), *paper_notes(setting))
+    known = benchmark(setting.config.suite.use)
+    return with_paper(
+        Table("PAIR minus ACON, paired by task", heads, tuple(rows), notes), lambda row: _printed_pair(known, row)
+    )
+
+
+def _printed_pair(known: Benchmark | None, row: NamedRow) -> NamedRow:
+    """The paper's comparison in the scope of a row."""
+    printed = known.of("paired", str(row["scope"] or "")) if known else None
+    if not printed:
+        return {}
+    keys = {key: printed.get(key.replace("^", "")) for key in row}
+    figures: dict[str, Cell] = {
+        key: Number(value[0], interval=(value[1], value[2]), signed=True)
+        for key, value in keys.items()
+        if isinstance(value, list)
+    }
+    return figures | {"p": f"{printed['wins']}/{printed['losses']} ({printed['p']}), against {printed['against']}"}
+
+
+def _with_best_acon(shown: Evaluation, scope: str) -> tuple[ArmRuns, ArmRuns] | None:
+    own = [arm for arm in shown.arms if arm.scope == scope]
+    pair = next((arm for arm in own if arm.name == "pair"), None)
+    rivals = [arm for arm in own if arm.name in ("acon-ut", "acon-utco")]
+    if pair is None or not rivals:
+        return None
+    key = reliability(shown.shared.runs)
+    return pair, max(rivals, key=lambda arm: shown.metrics(arm).means.get(key, 0.0))
+
+
+def add_notes(table: Table, *lines: str) -> Table:
+    return replace(table, notes=(*table.notes, *lines))
+
+
+def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:
+    """What the paper's columns are, and what they are not."""
+    suite = setting.config.suite.use
+    known = benchmark(suite)
+    if known is None:
+        return (f"The paper has no figures for {suite}.",)
+    tasks = "training tasks" if training else f"{known.test or ''} test tasks, three runs".lstrip()
+    return (f"paper: its figures for {known.title}, {tasks}, {AGENTS}.", *beside_notes(setting))
+
+
+def beside_notes(setting: Setting) -> tuple[str, ...]:
+    """That the suite only stands beside a benchmark of the paper, if it does."""
+    suite = setting.config.suite.use
+    known = benchmark(suite)
+    if known is None or suite == known.name:
+        return ()
+    return (
+        f"{suite} is not {known.title}, and its models are simulated: the figures of the paper are there to be"
+        " compared in shape, not in size.",
+    )
+
 
 PAID = ("agent", "compressor", "optimizer")
 """Whose tokens the paper's cost counts: a simulated customer's or a judge's belong to the benchmark."""
@@ -108,10 +277,7 @@ def _correlation(value: float | None, shown: bool) -> Cell:
 
 def allocation_table(setting: Setting) -> Table:
     """What halving and three pairs for every boundary find of what nine draws select."""
-    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        thresholds = settings_of(store).thresholds
-        pool = _complete(outcomes_in(store).outcomes)
-        rules = cited_in_clauses(store)
+    thresholds, pool, rules = _read_diagnostics(setting)
     uniform = Uniform(3, thresholds)
     parts = [Part(rule, uniform) for rule in get_args(PartRule)]
     allocations = (uniform, Halving(3, thresholds), *parts)
@@ -138,8 +304,8 @@ def allocation_table(setting: Setting) -> Table:
 
 def draws_table(setting: Setting) -> Table:
     """How closely fewer draws agree with nine."""
-    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        points = sensitivity_to_draws(_complete(outcomes_in(store).outcomes))
+    _, pool, _ = _read_diagnostics(setting)
+    points = sensitivity_to_draws(pool)
     keys = ("hazard", "burden", "jaccard")
     rows = tuple((point.draws, *(estimate_cell(getattr(point, key), 2) for key in keys)) for point in points)
     titles = {"hazard": "H, rank correlation", "burden": "B, rank correlation", "jaccard": "overlap of selections"}
@@ -156,9 +322,8 @@ def draws_table(setting: Setting) -> Table:
 
 def threshold_table(setting: Setting) -> Table:
     """What other thresholds would select from three pairs."""
-    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
-        thresholds = settings_of(store).thresholds
-        points = sensitivity_to_thresholds(_complete(outcomes_in(store).outcomes), thresholds=thresholds)
+    thresholds, pool, _ = _read_diagnostics(setting)
+    points = sensitivity_to_thresholds(pool, thresholds=thresholds)
     rows = tuple(
         (point.threshold, Number(point.value, 1), point.selected, Number(point.jaccard, 2)) for point in points
     )
@@ -222,9 +387,12 @@ def _selects(unit: str, own: Collection[str]) -> bool:
     return phase == "select" and not {"shared", *own}.isdisjoint(places)
 
 
-def _complete(outcomes: Mapping[BoundaryId, Outcomes]) -> dict[BoundaryId, Outcomes]:
-    """The boundaries that have draws in both arms; others were left out by verification."""
-    return {boundary: own for boundary, own in outcomes.items() if own.pre and own.post}
+def _read_diagnostics(setting: Setting) -> tuple[Thresholds, dict[BoundaryId, Outcomes], list[set[BoundaryId]]]:
+    """The thresholds, the draws of all boundaries that have some in both arms (others were left out by verification),
+    and which boundaries each clause cites that was written from them."""
+    with Store.read(setting.path(Diagnostics(setting.scopes[0]).name)) as store:
+        pool = {id: own for id, own in outcomes_in(store).outcomes.items() if own.pre and own.post}
+        return settings_of(store).thresholds, pool, cited_in_clauses(store)
 
 
 def _range(printed: tuple[float, float] | None) -> str | None:
