@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiment import Experiment
-from recompact.adaptation.registry import load_method
+from recompact.adaptation.method import load_method
 from recompact.engine.forecast import price_of
 from recompact.engine.store.runs import TrajectoryRow, trajectories
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import PROMPTING, built_in_arms
-from recompact.models.limits import Price
+from recompact.models.endpoint import Price
 from recompact.values.chat import Usage
 from recompact.values.tables import Number, Table, columns
 

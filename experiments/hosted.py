@@ -7,8 +7,9 @@ import re
 from dataclasses import replace
 
 from experiment import Experiment
-from recompact.engine.config import ModelConfig, PriceConfig
+from recompact.engine.config import ModelConfig
 from recompact.errors import InputError
+from recompact.models.endpoint import Price
 
 
 def add_hosted_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +46,11 @@ def _with(model: ModelConfig, given: argparse.Namespace) -> ModelConfig:
     return replace(model, **{name: value for name, value in changes.items() if value is not None})
 
 
-def _price(text: str) -> PriceConfig:
+def _price(text: str) -> Price:
     try:
         first, *cached, last = (float(number) for number in text.split(","))
         if len(cached) > 1 or min(first, last, *cached) < 0:
             raise ValueError
     except ValueError:
         raise InputError(f"--price {text!r} is not INPUT,OUTPUT or INPUT,CACHED,OUTPUT") from None
-    return PriceConfig(input=first, output=last, cached=cached[0] if cached else None)
+    return Price(input=first, output=last, cached=cached[0] if cached else None)
