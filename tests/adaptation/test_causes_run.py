@@ -14,6 +14,7 @@ from verify_support import Forbidden, books, study_of
 
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.causes import SOFTENED, UNTESTED, _say_unsearched, causes
+from recompact.adaptation.facts import ENTRIES, SPARING
 from recompact.attribution.bisection.cause import Cause, write_cause
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import trajectories
@@ -69,6 +70,24 @@ def test_without_more_tasks_the_chosen_ones_have_to_do(tmp_path: Path) -> None:
     adapted(tmp_path / "books.db", more_tasks=0)
     with Store.read(tmp_path / "books.db") as store:
         assert store.metadata.added == ()
+
+
+def test_with_both_wordings_the_same_kinds_are_asked_for_in_two_ways(
+    run: tuple[Path, Adaptation], tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(run[0], tmp_path / "books.db"))
+    with Store.open(path) as store:
+        models = {"reader": Forbidden(), "noter": Forbidden()}
+        candidates = asyncio.run(adapt(study(store, models, wording="both", prior=False), "revise")).candidates
+    halves = {form: [each for each in candidates if ("entries" in each.name) == form] for form in (False, True)}
+    assert len({each.name for each in candidates}) == len(candidates) == 2 * len(halves[False])
+    for sparing, demanding in zip(halves[False], halves[True], strict=True):
+        kinds = {
+            form: [kind for clause in candidate.clauses for kind, text in words.clauses.items() if clause.text == text]
+            for form, candidate, words in ((False, sparing, SPARING), (True, demanding, ENTRIES))
+        }
+        assert kinds[False] == kinds[True] != []
+        assert [clause.answers for clause in sparing.clauses] == [clause.answers for clause in demanding.clauses]
 
 
 @pytest.mark.parametrize("evidence", ["random compactions", "random pieces"])

@@ -48,8 +48,9 @@ Evidence = Literal["tested", "suspected", "random pieces", "random compactions"]
 """What the clauses come from: causes that interventions showed, what the optimizer suspects, or chance."""
 
 
-Wording = Literal["sparing", "entries", "optimizer"]
-"""Whose words the clauses are in: fixed ones, without absolutes or with them, or the optimizer's."""
+Wording = Literal["sparing", "entries", "both", "optimizer"]
+"""Whose words the clauses are in: fixed ones, without absolutes or with them, or the optimizer's. With "both", each
+fixed wording has candidates of its own: runs tell which of them this compressor follows."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,21 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
         return Proposal((), counts, f"{statement}{unsearched} Not enough for a clause: the original stays.")
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
-    form = ENTRIES if settings.wording == "entries" else SPARING
     wordings: Mapping[Kind, str] = {}
     if settings.wording == "optimizer":
         causes = {each.kind: each.causes for each in kinds}
         wordings = await word_clauses(inputs, causes, instances, name)
-    candidates = candidates_from(inputs.template, kinds, instances, name, wordings, form, prior=settings.prior)
-    return Proposal(candidates, counts, statement)
+    forms = {name: SPARING} if settings.wording != "entries" else {name: ENTRIES}
+    if settings.wording == "both":
+        forms[f"{name}-entries"] = ENTRIES
+    candidates = [
+        candidate
+        for prefix, form in forms.items()
+        for candidate in candidates_from(
+            inputs.template, kinds, instances, prefix, wordings, form, prior=settings.prior
+        )
+    ]
+    return Proposal(tuple(candidates), counts, statement)
 
 
 async def _gather(inputs: MethodInputs, settings: Settings) -> tuple[MethodInputs, Known, int]:
