@@ -39,7 +39,7 @@ def test_there_are_the_experiments_that_the_readme_lists() -> None:
     readme = (experiment.HERE / "README.md").read_text()
     assert names() == [
         *("all-real", "exact-values", "fresh-tasks", "mini-files"),
-        *("officebench", "real-causes", "real-compressor"),
+        *("officebench", "own-causes", "real-causes", "real-compressor"),
     ]
     assert all(f"({name}/protocol.md)" in readme for name in names())
     assert all((experiment.HERE / name / "protocol.md").is_file() for name in names())
@@ -64,7 +64,8 @@ def test_a_plan_fits_its_config(name: str, config: str) -> None:
     assert len(set(plan.tasks)) == len(plan.tasks)
     assert not set(plan.tasks) & set(loaded.config.suite.tasks)
     assert loaded.config.suite.split == "train"
-    assert plan.split == {"exact-values": "fresh", "fresh-tasks": "fresh", "mini-files": "unseen"}.get(name, "test")
+    splits = {"mini-files": "unseen"} | dict.fromkeys(("exact-values", "fresh-tasks", "own-causes"), "fresh")
+    assert plan.split == splits.get(name, "test")
 
 
 @pytest.mark.parametrize("name", ["all-real", "real-compressor"])
