@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from verify_support import PAGES, FickleNoter, ShakyReader, books
 
-from recompact.adaptation.facts import with_clauses
+from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.facts import section_of, with_clauses
 from recompact.adaptation.lock import locked_candidate
 from recompact.attribution.bisection.pieces import dropped_pieces
 from recompact.attribution.boundary_view import boundary_view
@@ -91,6 +95,57 @@ def test_effects_are_measured_and_what_was_cut_can_be_put_back(tmp_path: Path) -
         assert [block.title for block in _before(view, Limits())] == [f"step {view.boundary.step}"]
         [piece] = dropped_pieces(view.boundary, COUNT)
         assert piece.turn == view.boundary.pre.turns[-1]
+
+
+CLAUSE = "Record exactly which pages of a list were read and which remain."
+
+
+class Reviser:
+    """An optimizer that says what evidence of this world says, and adds one clause to the template it is shown."""
+
+    name = "reviser"
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    async def reply(self, request: Request) -> Reply:
+        self.questions.append(request.messages[-1].content)
+        title = (request.decoding.response_schema or {}).get("title")
+        finding = {"mechanism": "omitted state", "kind": "pages", "lines": ["S4", "N3"], "explanation": "Read again."}
+        revised = with_clauses(TEMPLATE, [("page", CLAUSE)])
+        cited = re.findall(r"book-\d+#\d+", self.questions[-1])[:1]
+        rules = [{"clause": CLAUSE, "section": section_of("page", TEMPLATE.first), "boundaries": cited}]
+        answer: dict[str, Any] = {
+            "diagnosis": {"findings": [finding], "abstain": ""},
+            "revision": {"rules": rules, "first": revised.first, "update": revised.update},
+        }.get(title, {})
+        return Reply(assistant(json.dumps(answer)), Usage(10, 10, calls=1))
+
+
+@pytest.mark.parametrize("method", ["causes", "pair"])
+def test_its_template_is_adapted_from_evidence_to_a_choice(tmp_path: Path, method: str) -> None:
+    optimizer = Reviser()
+    more = f'[optimizer]\nmodel = "reviser"\n[adapt]\nmethod = "{method}"\n[verify]\nallocation = "uniform:4"'
+    models = {"reader": ShakyReader(), "noter": FickleNoter(), "reviser": optimizer}
+
+    async def run() -> Adaptation:
+        async with open_study(config(more), tmp_path / "r.db", models=models, suite=books(3)) as study:
+            return await adapt(study)
+
+    adapted = asyncio.run(run())
+    assert adapted.selection is not None
+    assert {fit.name for fit in adapted.selection.fits} > {"original"}
+    clauses = [clause for each in adapted.candidates if each.template for clause in each.clauses]
+    assert any(clause.answers for clause in clauses)
+    for each in adapted.candidates:
+        assert each.template is None or (each.template.system, each.template.first) != (TEMPLATE.system, TEMPLATE.first)
+    if method == "pair":
+        [first, *_] = optimizer.questions
+        segment, _, rest = first.partition("</segment>")
+        assert re.search(r"word\dx39", segment)  # the whole result
+        summary = rest.partition("</summary>")[0]
+        assert "Shortened from" in summary  # and what stood in its place
+        assert "word" not in summary
 
 
 class Silent:
