@@ -31,6 +31,7 @@ from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
+from recompact.models.protocol import ChatModel
 from recompact.presentation.report.content.cases import Limits, _after, _before
 from recompact.triggers.protocol import Schedule
 from recompact.triggers.registry import LongObservation
@@ -110,7 +111,7 @@ class Reviser:
 
     async def reply(self, request: Request) -> Reply:
         self.questions.append(request.messages[-1].content)
-        title = (request.decoding.response_schema or {}).get("title")
+        title = str((request.decoding.response_schema or {}).get("title"))
         finding = {"mechanism": "omitted state", "kind": "pages", "lines": ["S4", "N3"], "explanation": "Read again."}
         revised = with_clauses(TEMPLATE, [("page", CLAUSE)])
         cited = re.findall(r"book-\d+#\d+", self.questions[-1])[:1]
@@ -126,7 +127,7 @@ class Reviser:
 def test_its_template_is_adapted_from_evidence_to_a_choice(tmp_path: Path, method: str) -> None:
     optimizer = Reviser()
     more = f'[optimizer]\nmodel = "reviser"\n[adapt]\nmethod = "{method}"\n[verify]\nallocation = "uniform:4"'
-    models = {"reader": ShakyReader(), "noter": FickleNoter(), "reviser": optimizer}
+    models: dict[str, ChatModel] = {"reader": ShakyReader(), "noter": FickleNoter(), "reviser": optimizer}
 
     async def run() -> Adaptation:
         async with open_study(config(more), tmp_path / "r.db", models=models, suite=books(3)) as study:
