@@ -61,6 +61,16 @@ def test_hosts_on_other_machines_are_shown() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+def test_each_line_of_a_log_is_one_line_and_has_no_markup() -> None:
+    out = io.StringIO()
+    title = f"evaluate: [red]{'x' * 100}"
+    bar = Bar("", Spending(), None, Console(file=out, width=80))
+    bar.stage(title, 3)
+    bar.step()
+    assert out.getvalue() == f"{title}: 0 of 3, 1 step\n"
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_forecast_stands_in_for_what_is_not_due_yet() -> None:
     log = Log(floor=10)
     log.bar.stage("verify", None, 2)

@@ -99,7 +99,8 @@ class Bar:
         if self._log and not self._quiet and time.monotonic() - self._logged_at > EVERY:
             self._logged_at = time.monotonic()
             done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
-            self._log.print(", ".join(filter(None, (f"{self._title}: {done}", self._amounts(), self._time_left()))))
+            line = ", ".join(filter(None, (f"{self._title}: {done}", self._amounts(), self._time_left())))
+            self._log.print(line, markup=False, soft_wrap=True)
 
     def _time_left(self) -> str:
         """By the pace of the stage so far; nothing before the first few units."""

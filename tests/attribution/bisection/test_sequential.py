@@ -181,6 +181,9 @@ def test_a_sentence_has_the_numbers_of_the_loss() -> None:
         assert number in one
     for number in ("2 pieces", "(2,400 of 3,600", "10.5 steps in 2 draws with them", "30.3 steps in 3 draws without"):
         assert number in more
+    # Where steps are lost, a reader judges them beside those of a context that lost nothing.
+    assert "10.5 steps in 2 draws with everything put back" in more
+    assert "everything" not in one
     assert "3,600" not in found("line 1").sentence()
     assert "3,600" not in found("request 1").sentence()
     unknown = found("turn 1", ending="not confirmed")

@@ -112,9 +112,12 @@ class Cause:
         restated = any(piece.kind == "request" for piece in self.pieces)
         size = "" if self.taken_out or restated else f" ({self.tokens:,} of {self.dropped_tokens:,} dropped tokens)"
         placebo = f"; with a placebo of that size, {self.placebo.words(self.loss)}" if self.placebo.draws else ""
+        # Successes are out of their draws; steps can only be judged beside those without the loss.
+        stepwise = self.loss == "steps" and self.whole.draws > 0
+        whole = f", {self.whole.words(self.loss)} with everything put back" if stepwise else ""
         return (
             f"{what} {pieces}{size} closes the loss: {self.closing.words(self.loss)} with"
-            f" {'it' if len(self.pieces) == 1 else 'them'}, {self.post.words(self.loss)} without{placebo}"
+            f" {'it' if len(self.pieces) == 1 else 'them'}, {self.post.words(self.loss)} without{whole}{placebo}"
         )
 
     def to_json(self) -> dict[str, Any]:
