@@ -93,6 +93,23 @@ def test_where_any_piece_would_do_none_is_the_cause() -> None:
     assert result.ending == "placebo closes it"
 
 
+def test_where_the_placebo_stays_undecided_no_cause_is_named() -> None:
+    """A cause is what closes the loss where a placebo does not; this one does every other time."""
+    placebo: list[Outcome] = []
+
+    def world(intervention: Intervention) -> Outcome:
+        if "turn 2" in intervention.back or len(intervention.back) == 6:
+            return GOOD
+        if len(intervention.back) == 1:  # asked again and again only as a placebo
+            placebo.append(GOOD if len(placebo) % 2 else BAD)
+            return placebo[-1]
+        return BAD
+
+    result, _ = play(Search(AT, pieces(6), (), LOST_SUCCESS, suspects=("turn 2",), most=200), world)
+    assert (result.ending, result.known) == ("placebo undecided", False)
+    assert result.placebo.success == 0.5
+
+
 def test_a_false_sentence_is_found_by_taking_it_out() -> None:
     world = where(lambda i: "line 3" in i.out)
     result, _ = play(Search(AT, pieces(4), pieces(5, "line"), LOST_SUCCESS), world)

@@ -30,6 +30,7 @@ Ending = Literal[
     "no small part",
     "not confirmed",
     "placebo closes it",
+    "placebo undecided",
     "out of draws",
     "environment failed",
 ]
@@ -160,6 +161,7 @@ _NO_CAUSE: Mapping[Ending, str] = {
     "no small part": "only more than three pieces together close the loss",
     "not confirmed": "the pieces that seemed to close the loss did not do so on fresh draws",
     "placebo closes it": "other pieces of the same size close the loss as well, so none of them is its cause",
+    "placebo undecided": "other pieces of the same size may close the loss as well: the draws do not tell",
     "out of draws": "the search used up its continuations before it could tell",
     "environment failed": "the environment failed during the search; the same command tries again",
 }

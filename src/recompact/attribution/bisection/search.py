@@ -6,7 +6,7 @@ It draws from nothing random, so that a search that was stopped repeats itself f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeVar
@@ -100,6 +100,13 @@ Change = Callable[[Sequence[str]], Intervention]
 _NOT_DROPPED: tuple[Ending, ...] = ("placebo closes it", "no small part", "not closed by everything")
 """Endings that leave the summary's own words as the cause. Turns that are put back can close a loss whatever they say,
 since the agent then no longer goes by a fresh summary: the placebo shows it."""
+
+
+_AFTER_PLACEBO: Mapping[Decision, Ending] = {
+    "closes": "placebo closes it",
+    "does not close": "found",
+    "undecided": "placebo undecided",
+}
 
 
 def search(given: Search) -> Conversation:
@@ -246,8 +253,7 @@ class _Inquiry:
         if not others or result.ending != "found":
             return result
         decision, placebo = yield from self.try_afresh(levels, change(sorted(others)))
-        ending: Ending = "placebo closes it" if decision == "closes" else "found"
-        return replace(result, ending=ending, placebo=placebo)
+        return replace(result, ending=_AFTER_PLACEBO[decision], placebo=placebo)
 
     def try_afresh(self, levels: Levels, intervention: Intervention) -> Asking[tuple[Decision, Trial]]:
         """A test on draws that had no part in choosing the intervention; where draws are copies, on those there are."""
