@@ -181,6 +181,31 @@ def test_the_files_are_written_in_readable_letters(tmp_path: Path, monkeypatch: 
     assert noted == [(REVISED.hash, tmp_path / "out")]
 
 
+@pytest.mark.parametrize(("name", "place"), [("eta-2", "eta-2"), ("../../eta", "3"), ("", "3"), ("3", "3")])
+def test_a_candidate_that_was_not_chosen_is_a_template_of_its_own(
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result, "note_result", lambda store, hash, directory: None)
+    other = with_clauses_in_place(TEMPLATE, [KEEP])
+    made = adaptation(candidates=(BAD, WINNER, Candidate(name, other, (KEEP,))))
+    for _ in range(2):  # the second time over itself
+        write_result(study(), made, tmp_path / "deep" / "out", "2026-01-02")
+    assert [path.name for path in (tmp_path / "deep" / "out" / "candidates").iterdir()] == [place]
+    assert load(tmp_path / "deep" / "out" / "candidates" / place) == other
+    assert load(tmp_path / "deep" / "out") == REVISED
+    assert [path.name for path in tmp_path.iterdir()] == ["deep"]
+
+
+def test_where_the_original_stays_every_usable_candidate_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result, "note_result", lambda store, hash, directory: None)
+    kept = adaptation(template=TEMPLATE, winner=ORIGINAL)
+    write_result(study(), kept, tmp_path / "out", "2026-01-02")
+    assert load(tmp_path / "out") == TEMPLATE
+    assert load(tmp_path / "out" / "candidates" / "zeta") == REVISED
+
+
 # --- the table of fits
 
 

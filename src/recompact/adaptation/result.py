@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +31,11 @@ from recompact.version import __version__
 RESULT = "adapted template"
 """What the manifest of such a directory says it is."""
 
+OTHERS = "candidates"
+"""The directory in it with the candidates that were not chosen."""
+
+_FILE_NAME = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
+
 
 def write_result(study: Study, adaptation: Adaptation, directory: Path, date: str) -> None:
     """Write the result; an earlier one in the same place is replaced, but never anything else."""
@@ -41,7 +47,18 @@ def write_result(study: Study, adaptation: Adaptation, directory: Path, date: st
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (fresh / MANIFEST).write_text(text, encoding="utf-8")
         (fresh / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")
+        _write_others(adaptation, fresh / OTHERS, provenance)
     note_result(study.store, adaptation.template.hash, directory)
+
+
+def _write_others(adaptation: Adaptation, directory: Path, provenance: Mapping[str, Any]) -> None:
+    """The candidates that were not chosen, each a template that can be evaluated: a few runs seldom tell them apart."""
+    for number, candidate in enumerate(adaptation.candidates, 1):
+        if candidate.template and candidate.name != adaptation.winner:
+            # A plug-in names its candidates as it likes, also with slashes.
+            place = directory / (candidate.name if _FILE_NAME.fullmatch(candidate.name) else str(number))
+            place.mkdir(parents=True)
+            replace(candidate.template, provenance=provenance).write_parts(place)
 
 
 def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:
