@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -28,6 +29,7 @@ from recompact.agents.server import AgentCallbacks, Exchange, Gateway
 from recompact.agents.settings import REQUESTS_AT_ONCE, STEADY_KEY
 from recompact.agents.wire.formats import FORMATS, WireFormat
 from recompact.values.chat import assistant
+from recompact.values.loopback import CONNECTIONS
 
 KEY = "the-key"
 PYTHON = os.path.realpath(sys.executable)
@@ -51,9 +53,9 @@ class Guarded:
 
 
 @asynccontextmanager
-async def guarded_gateway() -> AsyncIterator[Guarded]:
+async def guarded_gateway(key: str = KEY) -> AsyncIterator[Guarded]:
     guarded = Guarded()
-    gateway = Gateway(AgentCallbacks(guarded.arrive, guarded.misused.append, guarded.refused.append), KEY)
+    gateway = Gateway(AgentCallbacks(guarded.arrive, guarded.misused.append, guarded.refused.append), key)
     listener = socket.create_server(("127.0.0.1", 0))
     await gateway.listen(listener)
     guarded.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -224,3 +226,39 @@ async def test_an_agent_that_floods_its_gateway_waits_for_its_answers(tmp_path: 
     write_notes(tmp_path / "tasks")
     (trajectory,) = await collected(agent_config(tmp_path / "tasks", trick="flood"), tmp_path / "run.db")
     assert trajectory.ending == "finished", trajectory.error
+
+
+@pytest.mark.parametrize("key", ["", KEY], ids=["of a sandbox", "with a key"])
+async def test_idle_connections_do_not_take_the_place_of_the_agents(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    """In a sandbox the agent itself opens them: their ends are descriptors of the harness, which others need."""
+    async with guarded_gateway(key) as guarded, httpx2.AsyncClient(timeout=60) as client:
+        body, url = BODIES["chat"](ENDPOINT, CONVERSATION), f"{guarded.url}/{key}/v1/chat/completions"
+        assert (await client.post(url, json=body)).status_code == 200  # on a connection that it keeps
+        before = len(os.listdir("/proc/self/fd"))
+        port = int(guarded.url.rpartition(":")[2])
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3 * CONNECTIONS)]
+        await asyncio.sleep(0.2)
+        assert len(os.listdir("/proc/self/fd")) - before - len(idle) <= CONNECTIONS
+        assert (await client.post(url, json=body)).status_code == 200
+        assert (await httpx2.AsyncClient(timeout=60).post(url, json=body)).status_code == 200
+        for _, writer in idle:
+            writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert (len(guarded.exchanges), guarded.refused, guarded.misused) == (3, [], [])
+
+
+async def test_an_agent_that_asks_on_too_many_connections_gets_no_more() -> None:
+    async with guarded_gateway() as guarded:
+        port = int(guarded.url.rpartition(":")[2])
+        head = f"GET /{KEY}/v1/models HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+        answered = 0
+        pairs = []
+        for _ in range(CONNECTIONS + 20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            pairs.append(writer)
+            with contextlib.suppress(ConnectionError):
+                writer.write(head)
+                answered += (await reader.read(12)).startswith(b"HTTP/1.1 200")
+        for writer in pairs:
+            writer.close()
+    assert answered == CONNECTIONS

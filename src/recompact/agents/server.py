@@ -19,7 +19,7 @@ from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import FORMATS, WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage
-from recompact.values.loopback import foreign_origin, is_among, server_settings
+from recompact.values.loopback import LoopbackServer, foreign_origin, is_among
 from recompact.version import install_command
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Gateway:
     def __init__(self, callbacks: AgentCallbacks, key: str = "", hosts: tuple[str, ...] = ()) -> None:
         self._callbacks, self._key = callbacks, key
         self._hosts = hosts  # by which it may be reached besides loopback
-        self._runner: web.AppRunner | None = None
+        self._server = LoopbackServer()
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._closing = asyncio.Event()
 
@@ -75,20 +75,17 @@ class Gateway:
             raise InputError(f"agents that are commands need aiohttp: {install_command('agents')}") from None
         app = web.Application(client_max_size=REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, **server_settings())
-        await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await self._server.start(app, listener)
 
     async def close(self) -> None:
         self._closing.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._server.close()
 
     async def _handle(self, http: web.Request) -> web.StreamResponse:
         if reason := self._foreign(http):
             self._callbacks.refuse(reason)
             return _refusal(403 if self._is_keyed(http) else 401, f"{reason}: {_HOW}")
+        self._server.accept(http)
         async with self._room:
             return await self._answer(http)
 

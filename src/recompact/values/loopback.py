@@ -5,10 +5,18 @@ Any page that a browser shows, and anybody on the machine, can send requests to 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
+import socket
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+CONNECTIONS = 128
+"""Open connections to one server, as a rule: each takes one of the files that this process may open."""
 
 
 def foreign_origin(headers: Mapping[str, str], port: int, hosts: Iterable[str] = ()) -> str:
@@ -30,10 +38,54 @@ def is_among(secret: str, candidates: Iterable[str]) -> bool:
     return any(secrets.compare_digest(each.encode(errors="replace"), secret.encode()) for each in candidates)
 
 
-def server_settings() -> Mapping[str, Any]:
-    """How a server of aiohttp is run here. It unpacks no body: aiohttp would unpack that of a refused request too, and
-    do nothing else meanwhile."""
-    return {"access_log": None, "logger": _server_log(), "shutdown_timeout": 0.5, "auto_decompress": False}
+class LoopbackServer:
+    """Serves an application on a listening socket. Where too many connections are open, the oldest goes on which no
+    request was accepted; where there is none, the new one does."""
+
+    def __init__(self) -> None:
+        self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+        self._accepted: set[asyncio.BaseProtocol] = set()
+
+    async def start(self, application: web.Application, listener: socket.socket) -> None:
+        from aiohttp import web
+
+        # It unpacks no body: aiohttp would unpack that of a refused request too, and do nothing else meanwhile.
+        self._runner = web.AppRunner(
+            application, access_log=None, logger=_server_log(), shutdown_timeout=0.5, auto_decompress=False
+        )
+        await self._runner.setup()
+        self._listening = await asyncio.get_running_loop().create_server(self._admit, sock=listener)
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def accept(self, http: web.Request) -> None:
+        """To be called with a request that may be answered: its connection keeps its place."""
+        self._accepted.add(http.protocol)
+
+    def _admit(self) -> asyncio.BaseProtocol:
+        assert self._runner is not None
+        server = self._runner.server
+        assert server is not None
+        connected = [each for each in server.connections if each.transport and not each.transport.is_closing()]
+        self._accepted.intersection_update(connected)
+        if len(connected) >= CONNECTIONS:
+            oldest = next((each for each in connected if each not in self._accepted), None)
+            if oldest is None:
+                return _Refusal()
+            oldest.force_close()
+        return server()
+
+
+class _Refusal(asyncio.Protocol):
+    """Closes a connection at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
 
 
 def _server_log() -> logging.Logger:

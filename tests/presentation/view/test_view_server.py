@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -30,6 +31,7 @@ from view_support import add_case, note_plan
 from recompact.engine.store.store import Store
 from recompact.presentation.view.server import serve
 from recompact.values.candidate import Candidate, Clause
+from recompact.values.loopback import CONNECTIONS
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +179,23 @@ def test_nothing_can_be_written(runs: Path, method: str) -> None:
             return answer.status
 
     assert asyncio.run(ask()) == 405
+
+
+def test_idle_connections_of_strangers_take_few_files(tmp_path: Path) -> None:
+    async def look() -> tuple[int, int]:
+        async with visit(tmp_path) as visitor:
+            port = int(visitor.address.split(":")[2].split("/")[0])
+            before = len(os.listdir("/proc/self/fd"))
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3 * CONNECTIONS)]
+            status, _ = await visitor.get()
+            taken = len(os.listdir("/proc/self/fd")) - before - len(idle)
+            for _, writer in idle:
+                writer.close()
+            return status, taken
+
+    status, taken = asyncio.run(look())
+    assert status == 200
+    assert taken <= CONNECTIONS + 1  # the visitor's own end
 
 
 def test_a_change_of_the_file_is_told(tmp_path: Path) -> None:

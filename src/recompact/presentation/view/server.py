@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from recompact.presentation.view.templates import templates_page
 from recompact.presentation.view.trajectory import trajectory_view
 from recompact.presentation.view.verdicts import open_moment
 from recompact.values.chat import sha256
-from recompact.values.loopback import foreign_origin, is_among, server_settings
+from recompact.values.loopback import LoopbackServer, foreign_origin, is_among
 from recompact.version import __version__, install_command
 
 if TYPE_CHECKING:
@@ -81,28 +82,27 @@ async def serve(
 ) -> AsyncIterator[str]:
     """Serve while the block runs, and yield the address to open; port 0 takes any free one."""
     try:
-        from aiohttp import web
+        import aiohttp.web  # noqa: F401
     except ImportError:
         raise InputError(f"the viewer needs aiohttp: {install_command('server')}") from None
     viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
-    runner = web.AppRunner(_application(viewer), **server_settings())
-    await runner.setup()
+    server = LoopbackServer()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise InputError(f"port {port} cannot be used ({error.strerror}): leave --port out") from None
-        bound = runner.addresses[0][1]
-        yield f"http://127.0.0.1:{bound}/{viewer.token}/"
+        listener = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise InputError(f"port {port} cannot be used ({error.strerror}): leave --port out") from None
+    try:
+        await server.start(_application(viewer, server), listener)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/{viewer.token}/"
     finally:
-        await runner.cleanup()
+        await server.close()
+        listener.close()
 
 
-def _application(viewer: Viewer) -> web.Application:
+def _application(viewer: Viewer, server: LoopbackServer) -> web.Application:
     from aiohttp import web
 
-    application = web.Application(middlewares=[_guard(viewer)])
+    application = web.Application(middlewares=[_guard(viewer, server)])
     root = "/{token}"
     application.router.add_get(f"{root}/", partial(_page, viewer, None))
     application.router.add_get(f"{root}/events", partial(_events, viewer))
@@ -126,7 +126,7 @@ View = Callable[[Store, RunLine, Parameters], Page]
 Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 
-def _guard(viewer: Viewer) -> Any:
+def _guard(viewer: Viewer, server: LoopbackServer) -> Any:
     """The check that every request must pass; every answer gets the headers."""
     from aiohttp import web
 
@@ -134,6 +134,7 @@ def _guard(viewer: Viewer) -> Any:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             _check(request, viewer)
+            server.accept(request)
             response = await handler(request)
         except web.HTTPException as error:
             error.headers.update(HEADERS)
