@@ -189,6 +189,42 @@ def test_what_a_reply_cost_that_cannot_be_read_is_counted(body: object, expected
     assert all(each.input > 40 and each.calls == 1 for each in lost)
 
 
+FAILED = {"error": {"message": "It failed.", "code": 500}}
+PRICED = {"usage": {"input_tokens": 60, "output_tokens": 9}}
+COMPLETE = reply_of("chat", "Yes.")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, {**FAILED, **PRICED}, (60, 9)),
+        (200, {**COMPLETE, **FAILED, **PRICED}, (60, 9)),
+        (200, {**FAILED, "usage": {"prompt_tokens": 10**9, "completion_tokens": 9}}, (0, 40)),  # impossible
+        (500, {**FAILED, **PRICED}, (60, 9)),
+        (429, {**FAILED, **PRICED}, (60, 9)),
+        (504, FAILED, (0, 40)),  # somebody between gave up waiting; the model may have answered
+        (500, FAILED, None),
+        (500, {**FAILED, "usage": {"input_tokens": 0, "output_tokens": 0}}, None),
+    ],
+)
+@pytest.mark.parametrize("api", APIS)
+def test_an_error_that_says_what_it_cost_is_counted(
+    status: int, body: object, expected: tuple[int, int] | None, api: str
+) -> None:
+    lost: list[Usage] = []
+
+    async def ask(url: str) -> None:
+        async with client(url, api=api) as model:
+            with pytest.raises(failures.ModelFailure):
+                await Retrying(Shaped(model), RetryPolicy(2, 0.001), lost=lost.append).reply(REQUEST)
+
+    with served_app(answering(json.dumps(body).encode(), status)) as url:
+        asyncio.run(ask(url))
+    assert len(lost) == (0 if expected is None else 2)
+    tokens_in, tokens_out = expected or (0, 0)
+    assert all(each.output == tokens_out and (each.input == tokens_in or not tokens_in) for each in lost)
+
+
 def test_a_call_that_timed_out_is_counted_by_its_estimate() -> None:
     lost: list[Usage] = []
 

@@ -51,8 +51,8 @@ def shown(error: BaseException) -> str:
     return "\n".join(seen)
 
 
-async def provoke(url: str, **settings: object) -> ModelFailure | None:
-    async with client(url, key_env="PLANTED_KEY", timeout=0.3, **settings) as model:
+async def provoke(url: str, timeout: float = 30.0, **settings: object) -> ModelFailure | None:
+    async with client(url, key_env="PLANTED_KEY", timeout=timeout, **settings) as model:
         assert KEY not in repr(model) + repr(vars(model))
         try:
             await model.reply(HELLO)
@@ -65,7 +65,7 @@ async def provoke(url: str, **settings: object) -> ModelFailure | None:
 def test_faults(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         async with serve({"sim": Scripted()}, faults=Faults((kind,))) as server:
-            failure = await provoke(server.base_url)
+            failure = await provoke(server.base_url, 0.3 if kind in ("hang", "trickle") else 30.0)
             assert (failure is None) == (kind == "bad-arguments")
             assert failure is None or KEY not in shown(failure)
 

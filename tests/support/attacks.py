@@ -64,7 +64,7 @@ def main() -> int:
                 print(f"  {told.get('value')}")
         if case.find("failure") is not None or case.find("error") is not None:
             print(f"FAILED {_file(case)}::{case.get('name')}")
-    return code or _as_ordinary_user()
+    return _as_ordinary_user() or code
 
 
 def _as_ordinary_user() -> int:

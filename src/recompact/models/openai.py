@@ -180,7 +180,9 @@ class OpenAIModel:
             )
             failure.ends_run = not offered  # with no list of models either, every other call would fail alike
             return failure
-        return self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
+        failure = self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
+        failure.paid = failure.paid or status in _GAVE_UP
+        return self._charged(failure, _json(error.response.text))
 
     def _unknown(self, offered: tuple[str, ...]) -> ModelFailure:
         listed = ", ".join(offered[:12]) + (", …" if len(offered) > 12 else "")
@@ -214,7 +216,8 @@ class OpenAIModel:
             return self._failure(failures.MalformedReply, text)
         server_error = ServerError.read(data, self._scrub)
         if server_error.status:  # some servers answer 200 and put the error inside
-            return self._failure(*explain(self.endpoint, server_error.status, server_error, self._has_key))
+            failure = self._failure(*explain(self.endpoint, server_error.status, server_error, self._has_key))
+            return self._charged(failure, data)
         try:
             return self._parse_reply(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
@@ -223,6 +226,13 @@ class OpenAIModel:
             failure = self._failure(failures.MalformedReply, text)
             failure.usage = self._usage_in(data)
             return failure
+
+    def _charged(self, failure: ModelFailure, data: Any) -> ModelFailure:
+        """A failure with what the server says that it cost."""
+        usage = self._usage_in(data)
+        if usage.total:
+            failure.paid, failure.usage = True, usage
+        return failure
 
     def _usage_in(self, data: Any) -> Usage:
         """What a server says that an answer cost which is no reply: each API has the same names for it everywhere."""
@@ -233,6 +243,16 @@ class OpenAIModel:
 
     def _failure(self, kind: type[ModelFailure], text: str, wait: float | None = None) -> ModelFailure:
         return kind(self._scrub(text), wait)
+
+
+_GAVE_UP = (504, 524)  # what stands before a server and did not wait for it, while it may go on
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 ECHO = "it had the key of its server in it, which was taken out"
