@@ -178,14 +178,15 @@ async def test_an_agent_is_watched_while_its_model_is_asked(monkeypatch: pytest.
     monkeypatch.setattr(agent_episode, "_DISK_LOOK", 0.1)
 
     def agent(task: str, workspace: Path, client: object) -> None:
-        writing = threading.Timer(1.0, (workspace / "large").write_bytes, (bytes(20_000_000),))
-        writing.start()
+        workspaces.append(workspace)
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": task}])  # type: ignore[attr-defined]
 
+    workspaces: list[Path] = []
     settings = AgentSettings(("agent",), unsafe=True, limits=HostLimits(disk=10_000_000))
     episode = AgentEpisode(settings, Task("t", "Do it."), Work(), None, Function(agent), single=True)
     try:
         await episode.start()
+        (workspaces[0] / "large").write_bytes(bytes(20_000_000))
         async with asyncio.timeout(60):
             while episode._excess is None:
                 await asyncio.sleep(0.05)

@@ -116,6 +116,16 @@ def test_a_prompt_is_not_sent_on_to_another_server(api: str, status: int) -> Non
     assert received == []
 
 
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("address", ["http:/there", "http:"])
+def test_a_prompt_is_not_sent_to_another_port_by_an_address_without_a_host(api: str, address: str) -> None:
+    """The HTTP library takes the host from the request then, though not the port."""
+    with served_app(answering(b"", 307, Location=address)) as url:
+        failure = asyncio.run(failure_of(url, api))
+    assert isinstance(failure, failures.BadRequest)
+    assert "refused" in str(failure)
+
+
 def test_a_redirect_to_the_same_server_is_followed() -> None:
     async def answer(http: web.Request) -> web.StreamResponse:
         if http.path != "/v1/there":
@@ -145,6 +155,50 @@ def test_a_key_in_a_reply_is_taken_out_and_noted(api: str, where: str, monkeypat
         reply = asyncio.run(ask(url))
     assert KEY not in repr(reply)
     assert len(reply.notes) == 1
+
+
+ESCAPED = {
+    "in Unicode": '{{"path": "{}"}}'.format("".join(f"\\u{ord(each):04x}" for each in KEY)),
+    "in part": '{{"path": "{}"}}'.format(KEY.replace("-", "\\u002d")),
+    "as a name": '{{"{}": 1}}'.format(KEY.replace("p", "\\u0070")),
+    "within": '[{{"a": ["so {} there"]}}]'.format(KEY.replace("4", "\\u0034")),
+}
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])  # Anthropic's arguments are no text
+@pytest.mark.parametrize("way", ESCAPED)
+def test_a_key_that_only_the_reader_of_arguments_would_see_is_taken_out(
+    api: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    body = json.dumps(reply_of(api, "", "look")).replace(json.dumps('{"a": "look"}'), json.dumps(ESCAPED[way]))
+    assert json.loads(ESCAPED[way])
+    assert KEY in json.dumps(json.loads(ESCAPED[way]))
+
+    async def ask(url: str) -> Reply:
+        async with client(url, api=api, key_env="PLANTED_KEY") as model:
+            return await Shaped(model).reply(HELLO)
+
+    with served_app(answering(body.encode())) as url:
+        reply = asyncio.run(ask(url))
+    arguments = json.loads(reply.message.calls[0].arguments)
+    assert KEY not in json.dumps(arguments)
+    assert "[key]" in json.dumps(arguments)
+    assert len(reply.notes) == 1
+
+
+def test_arguments_with_escapes_and_without_a_key_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    written = '{ "path":"a\\/b\\u00e9", "path": 1.50 }'
+    body = json.dumps(reply_of("chat", "", "look")).replace(json.dumps('{"a": "look"}'), json.dumps(written))
+
+    async def ask(url: str) -> Reply:
+        async with client(url, key_env="PLANTED_KEY") as model:
+            return await model.reply(HELLO)
+
+    with served_app(answering(body.encode())) as url:
+        reply = asyncio.run(ask(url))
+    assert (reply.message.calls[0].arguments, reply.notes) == (written, ())
 
 
 def test_a_word_in_place_of_a_key_and_what_looks_like_one_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import logging
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -263,11 +264,25 @@ def _without_keys(message: Message, scrub: Callable[[str], str]) -> Message:
     if scrub is str:
         return message
     calls = tuple(
-        ToolCall(*(scrub(part) if isinstance(part, str) else part for part in (call.id, call.name, call.arguments)))
+        ToolCall(*(scrub(part) if isinstance(part, str) else part for part in (call.id, call.name, arguments)))
         for call in message.calls
+        for arguments in (_readable_without_keys(call.arguments, scrub),)
     )
     thoughts = message.thoughts if scrub(message.thoughts) == message.thoughts else ""  # half of them nobody accepts
     return Message(message.role, scrub(message.content), calls, message.call_id, thoughts)
+
+
+def _readable_without_keys(arguments: Any, scrub: Callable[[str], str]) -> Any:
+    """Arguments in which whoever reads them finds no key: escapes of JSON may hide one until then."""
+    data = _json(arguments) if isinstance(arguments, str) and "\\" in arguments else None
+    if data is None:
+        return arguments
+    try:
+        plain = json.dumps(data, ensure_ascii=False)
+    except RecursionError:
+        return arguments
+    clean = scrub(plain)
+    return clean if clean != plain else arguments
 
 
 def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
@@ -283,7 +298,7 @@ def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
     timeout = library.Timeout(endpoint.timeout, connect=min(CONNECT_SECONDS, endpoint.timeout), pool=None)
     # a proxy from the environment cannot reach this machine's own loopback
     trust = not endpoint.loopback
-    hooks = {"response": [guard]}
+    hooks = {"request": [partial(_stay_at, httpx2.URL(endpoint.url))], "response": [guard]}
     client = library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=trust, event_hooks=hooks)
     return client, timeout
 
@@ -314,6 +329,13 @@ async def guard(response: httpx2.Response) -> None:
                 f"sends requests on to {target.host}:{target.port or target.scheme}, which is refused"
             )
     response.stream = _Bounded(response.stream, response.headers.pop("content-encoding", ""))
+
+
+async def _stay_at(base: httpx2.URL, request: httpx2.Request) -> None:
+    """To be called with every request before it is sent: not all that the library makes of an address where a server
+    says to go on is what `guard` made of it."""
+    if _origin(request.url) != _origin(base):
+        raise RefusedRedirect(f"sends requests on to port {request.url.port or request.url.scheme}, which is refused")
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
