@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs
 
 from recompact.agents import launcher
 from recompact.environments import host_client
@@ -20,7 +21,13 @@ from recompact.environments.host_usage import excess
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.process_tree import held_open
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.sandbox import HostLimits
+from recompact.environments.sandbox import (
+    HostLimits,
+    SandboxPolicy,
+    find_bubblewrap,
+    system_call_filter,
+    wrap_command,
+)
 from recompact.values.trajectory import Action
 
 MIB = 1024**2
@@ -153,3 +160,33 @@ def test_a_host_leaves_the_users_keyring(tmp_path: Path) -> None:
     if ended.returncode:
         pytest.skip("this machine has no keyrings")
     assert ended.stdout.split() == ["True", "False"]
+
+
+NAMES = textwrap.dedent("""
+    import ctypes, os, subprocess, sys
+    libc = ctypes.CDLL(None)
+    keyctl, add = {"x86_64": (250, 248), "aarch64": (219, 217)}[os.uname().machine]
+    number = libc.syscall(add, b"user", b"canary-of-the-user", b"secret", 6, -4)
+    assert number > 0 and "canary-of-the-user" in open("/proc/keys").read()
+    try:
+        subprocess.run(sys.argv[2:], check=True, pass_fds=list(map(int, filter(None, sys.argv[1].split(",")))))
+    finally:
+        libc.syscall(keyctl, 9, number, -4)
+""")
+
+
+@needs("bubblewrap")
+def test_a_sandbox_does_not_see_what_the_users_keys_are_called(tmp_path: Path) -> None:
+    script = tmp_path / "names.py"
+    script.write_text(NAMES)
+    program, _ = find_bubblewrap()
+    assert program is not None
+    policy = SandboxPolicy("/", variables={"PATH": "/usr/bin:/bin"})
+    with system_call_filter() as filters:
+        look = wrap_command(program, ["/bin/sh", "-c", "cat /proc/keys /proc/key-users; echo seen"], policy, filters)
+        numbers = ",".join(map(str, filters))
+        command = [sys.executable, script, numbers, *look]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=filters)
+    if ended.returncode:
+        pytest.skip("this machine has no keyrings")
+    assert ended.stdout == "seen\n"

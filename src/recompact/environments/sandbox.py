@@ -90,6 +90,7 @@ _SETTINGS = (
     *("/etc/mime.types", "/etc/fonts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki"),
 )
 _NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services", "/etc/protocols")
+_NAMES_OF_KEYS = ("/proc/keys", "/proc/key-users")  # whoever has the user's number may list the user's
 _SHARED_MEMORY = 64 * _MIB
 
 _UNSHARED = (
@@ -195,6 +196,9 @@ def _arguments(program: str, policy: SandboxPolicy) -> Iterator[str]:
         yield from _show_place(Path(shared), shared)
     # To the kernel a sandboxed root still owns the kernel's settings: it could change them in a writable /proc.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+    for place in _NAMES_OF_KEYS:
+        if os.path.exists(place):
+            yield from ("--ro-bind", "/dev/null", place)
     if policy.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
     yield from ("--remount-ro", "/dev")
