@@ -174,6 +174,31 @@ async def test_what_cannot_be_looked_at_fails_the_task_of_the_agent(leave: Calla
     assert score.details["reason"]
 
 
+async def test_what_is_recorded_of_such_an_agent_has_no_path_of_this_machine() -> None:
+    """Its directories have other names each time, and what is recorded would differ with them."""
+
+    def agent(task: str, workspace: Path, client: object) -> None:
+        ask = client.chat.completions.create  # type: ignore[attr-defined]
+        ask(model="m", messages=[{"role": "user", "content": task}])
+        workspace.rmdir()
+        ask(model="m", messages=[{"role": "user", "content": task}, {"role": "user", "content": "again"}])
+
+    settings = AgentSettings(("agent",), unsafe=True)
+    episode = AgentEpisode(settings, Task("t", "Do it."), Work(), None, Function(agent), single=True)
+    try:
+        await episode.start()
+        assert episode._directories is not None
+        root = str(episode._directories.root)
+        observation = await episode.step(Action("", {}, "go on"))
+        score = await episode.score()
+    finally:
+        await episode.close()
+    assert observation.done
+    assert not score.success
+    assert root not in observation.text + score.details["reason"]
+    assert "/workspace is not a directory" in score.details["reason"]
+
+
 async def test_an_agent_is_watched_while_its_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_episode, "_DISK_LOOK", 0.1)
 

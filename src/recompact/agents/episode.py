@@ -272,8 +272,10 @@ class AgentEpisode:
                 text, self._pending = self._observe(exchange, arrival), arrival
             change = await in_thread(self._manifest.change)
         except (_OverfullError, TreeRefused) as error:  # the agent's doing: its task is failed, not its environment
+            assert self._directories is not None
             workspace = "its workspace cannot be looked at: " if isinstance(error, TreeRefused) else ""
-            self._refused, self._pending = f"{workspace}{error}", None
+            reason = str(error).replace(str(self._directories.workspace), WORKSPACE)  # the same text every time
+            self._refused, self._pending = f"{workspace}{reason}", None
             text = f"The agent was stopped: {self._refused}."
         self._log.append(LogEntry(action, text, change))
         return Observation(text, done=self._pending is None)

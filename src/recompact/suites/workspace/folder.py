@@ -279,7 +279,7 @@ def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:
     except SnapshotTooLarge:
         return f"it is larger than the {folder.limits.disk:,} bytes of [limits] disk in its task.toml"
     except SnapshotRefused as error:
-        return str(error)
+        return str(error).replace(str(directory), MOUNT).replace(str(workspace), MOUNT)  # the same text every time
     return ""
 
 
