@@ -27,7 +27,7 @@ from recompact.harnesses.transcripts.registry import READERS, read_transcripts
 from recompact.presentation.audit.page import render
 from recompact.presentation.audit.plain import plain
 from recompact.values.masking import mask_secrets
-from recompact.values.session import Tally
+from recompact.values.session import Tally, Unreadable
 
 SECRETS = (
     "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789",
@@ -260,6 +260,28 @@ def test_a_document_of_one_line_may_be_longer_than_a_record(
     skipped = audit_transcripts(read_transcripts([tmp_path])).skipped
     assert all(file.reason == "unreadable" and "JSONL" in file.why for file in skipped)
     assert bool(skipped) is not read
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.json"])
+@pytest.mark.parametrize(
+    "holes",
+    [["\0" * 60_000], ["x" * 9_000] * 5, ["\0" * 900] * 60],
+    ids=["one hole", "lines over the limit", "many holes"],
+)
+def test_a_file_of_holes_is_not_read_to_its_end(
+    name: str, holes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hole of any size costs whoever makes it nothing."""
+    monkeypatch.setattr(files, "LINE_LIMIT", 1_000)
+    monkeypatch.setattr(files, "SKIPPED_LIMIT", 20_000)
+    monkeypatch.setattr(files, "BLOCK", 100)
+    (tmp_path / name).write_text("\n".join(['{"type": "user"}', *holes, "{}"]))
+    with (tmp_path / name).open("rb") as file:
+        with pytest.raises(Unreadable):
+            list(files._split(file))
+        assert file.tell() < 40_000
+    (skipped,) = audit_transcripts(read_transcripts([tmp_path])).skipped
+    assert skipped.reason == "unreadable"
 
 
 def test_a_document_over_the_limit_is_refused_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ What is skipped is reported.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import os
@@ -35,6 +36,7 @@ except ImportError:  # an extra: Inspect compresses its logs with it
     zstandard = None  # type: ignore[assignment]
 
 LINE_LIMIT = 32 << 20  # bytes of one record; longer ones are images and other attachments
+SKIPPED_LIMIT = 2 << 30  # bytes of such lines in one file, and of holes, which may be of any size
 DOCUMENT_LIMIT = 64 << 20  # bytes of a file that is one JSON value and so has to be held in memory
 MEMBERS_LIMIT = 5_000  # members of an archive
 SAMPLE_LIMIT = 256 << 20  # bytes of a sample that an archive holds in chunks
@@ -202,7 +204,7 @@ class _FromUtf16(io.RawIOBase):
 
 def _is_lines(path: Path) -> bool:
     """Whether the first line is a complete JSON value and not the start of a larger one."""
-    with _open(path) as file:
+    with _open(path) as file, contextlib.suppress(Unreadable):  # reading its records says so
         for line in _split(file):
             if line is None:  # too long for a record; a document may be longer, and has nothing after it
                 return path.suffix != ".json" or bool(file.read(1))
@@ -216,15 +218,26 @@ def _is_lines(path: Path) -> bool:
 
 
 def _split(file: IO[bytes]) -> Iterator[bytes | None]:
-    """Lines, or None for one over the limit; no more than the limit is ever held."""
+    """Lines, or None for one over the limit; no more than the limit is ever held. Raises `Unreadable` where a file goes
+    on without records."""
+    skipped = 0
     while line := file.readline(LINE_LIMIT + 1):
+        if line.startswith(b"\0"):
+            skipped = _skipped(skipped, line)
         if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
             yield line
             continue
+        skipped = _skipped(skipped, line)
         del line
         while (rest := file.readline(BLOCK)) and not rest.endswith(b"\n"):
-            pass
+            skipped = _skipped(skipped, rest)
         yield None
+
+
+def _skipped(bytes: int, line: bytes) -> int:
+    if bytes + len(line) > SKIPPED_LIMIT:
+        raise Unreadable(f"more than {SKIPPED_LIMIT / 1e9:,.0f} GB of it are no records")
+    return bytes + len(line)
 
 
 def _lines(path: Path, tally: Tally) -> Iterator[Record]:
