@@ -77,6 +77,16 @@ def test_a_program_that_is_not_there_is_said_first(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
+def test_a_place_where_no_transcript_can_be_written_is_said_first(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "mine.toml", "http://127.0.0.1:1/v1")
+    (tmp_path / "file").write_text("")
+    for place in ("missing/x.jsonl", "file/x.jsonl", "x" * 300, "/proc/x.jsonl"):
+        ended = recompact("wrap", "--out", place, config, "--", "touch", "started", cwd=tmp_path)
+        assert ended.returncode == 2, ended.stderr
+        assert "--out" in ended.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine.toml"]
+
+
 def test_an_agent_that_is_stopped_leaves_its_transcript(tmp_path: Path) -> None:
     write_notes(tmp_path / "tasks")
     (tmp_path / "agent.py").write_text(AGENT)

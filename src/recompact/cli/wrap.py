@@ -59,8 +59,7 @@ def command(
         raise click.UsageError("write the agent's command after --.")
     name = f"wrap-{datetime.now():%Y%m%d-%H%M%S-%f}"
     target = out or Path(f"{name}.jsonl")
-    if target.exists():
-        raise InputError(f"{target} already exists: name another file with --out")
+    _try_to_write(target)
     loaded = load_config(config)
     compressor = replace(
         loaded.compressor,
@@ -93,6 +92,17 @@ def command(
         _print(trajectory, receipts, target)
     if trajectory.ending != "finished":
         raise SystemExit(1)
+
+
+def _try_to_write(target: Path) -> None:
+    """Before anything is asked and paid for."""
+    try:
+        target.open("x").close()
+        target.unlink()
+    except FileExistsError:
+        raise InputError(f"{target} already exists: name another file with --out") from None
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error.strerror}): name another file with --out") from None
 
 
 def _write(target: Path, messages: Iterable[dict[str, Any]]) -> None:
