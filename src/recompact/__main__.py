@@ -1,5 +1,5 @@
 """`python -m recompact`."""
 
-from recompact.cli.main import main
+from recompact.cli.start import main
 
 main()

@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import socket
 import sys
 import zlib
@@ -28,7 +29,7 @@ from test_wrap import write_config
 from recompact.agents.server import AgentCallbacks, Exchange, Gateway
 from recompact.agents.settings import REQUESTS_AT_ONCE, STEADY_KEY
 from recompact.agents.wire.formats import FORMATS, WireFormat
-from recompact.values.chat import assistant
+from recompact.values.chat import Request, assistant, user
 from recompact.values.loopback import CONNECTIONS
 
 KEY = "the-key"
@@ -127,6 +128,20 @@ async def test_more_requests_than_there_is_room_for_wait() -> None:
             exchange.deliver(assistant("Yes."))
         assert {answer.status_code for answer in await asyncio.gather(*posts)} == {200}
     assert (len(guarded.exchanges), guarded.misused) == (REQUESTS_AT_ONCE + 5, [])
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("half", [b"\\ud800", b"\\uDFFF", b"\xed\xa0\x80"], ids=["first", "second", "as bytes"])
+async def test_halves_of_characters_in_a_request_are_replaced(form: WireFormat, half: bytes) -> None:
+    """Programs make them of bytes that are no text, and no model takes them: the unit could never be finished."""
+    async with guarded_gateway() as guarded, httpx2.AsyncClient() as client:
+        body = json.dumps(BODIES[form.name](ENDPOINT, Request((user("Hello."),)))).encode()
+        for each in (body, body.replace(b"Hello.", b"He" + half + b"llo."), body.replace(b"Hello.", b"\\ud83d\\ude00")):
+            url = f"{guarded.url}/{KEY}/v1{form.path}"
+            assert (await client.post(url, content=each)).status_code == 200
+    texts = [exchange.request.messages[-1].content for exchange in guarded.exchanges]
+    assert [re.sub("\ufffd+", "?", text) for text in texts] == ["Hello.", "He?llo.", "😀"]
+    assert [exchange.mended for exchange in guarded.exchanges] == [False, True, False]
 
 
 async def test_what_is_not_http_is_answered_and_not_printed(caplog: pytest.LogCaptureFixture) -> None:

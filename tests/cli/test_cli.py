@@ -233,6 +233,21 @@ def test_a_ceiling_stops_cleanly_and_the_run_goes_on_when_it_is_raised(tmp_path:
     assert done.stdout.splitlines()[-1] == whole
 
 
+def test_ctrl_c_while_the_command_line_is_loaded_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("print('loading', flush=True)\nimport time\ntime.sleep(60)\n")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "recompact", "runs"]
+    with subprocess.Popen(
+        command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        _, complained = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT  # which a shell tells as 130
+    assert complained == ""
+
+
 STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 

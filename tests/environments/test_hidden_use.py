@@ -185,7 +185,7 @@ def test_a_sandbox_does_not_see_what_the_users_keys_are_called(tmp_path: Path) -
     with system_call_filter() as filters:
         look = wrap_command(program, ["/bin/sh", "-c", "cat /proc/keys /proc/key-users; echo seen"], policy, filters)
         numbers = ",".join(map(str, filters))
-        command = [sys.executable, script, numbers, *look]
+        command = [sys.executable, str(script), numbers, *look]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=filters)
     if ended.returncode:
         pytest.skip("this machine has no keyrings")

@@ -389,6 +389,8 @@ class AgentEpisode:
 
     def _arrive(self, exchange: Exchange) -> Exchange:
         """Assign a request to its thread. The same one again gets the answer of the first."""
+        if exchange.mended:
+            self.changes["a request of the agent had halves of characters, which were replaced"] += 1
         thread = self._threads.thread_of(exchange.request, exchange.headers)
         earlier = self._exchanges.get(thread.name)
         if earlier is not None and self._threads.alike(earlier.request.messages, exchange.request.messages):

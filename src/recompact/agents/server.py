@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import FORMATS, WireFormat, format_of
 from recompact.errors import InputError
-from recompact.values.chat import Message, Reply, Request, Usage
+from recompact.values.chat import Message, Reply, Request, Usage, whole
 from recompact.values.loopback import LoopbackServer, foreign_origin, is_among
 from recompact.version import install_command
 
@@ -40,6 +41,7 @@ class Exchange:
     request: Request
     headers: Mapping[str, str]
     repeats: int = 0  # times that it was sent again
+    mended: bool = False  # whether halves of characters were replaced in it
     answer: asyncio.Future[Message] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def deliver(self, message: Message) -> None:
@@ -114,7 +116,9 @@ class Gateway:
                 self._callbacks.refuse(f"it was not sent to {', '.join(f'…{each.path}' for each in FORMATS)}")
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
-            body = json.loads(_unpack(await http.read(), http.headers.get("Content-Encoding", "")))
+            sent = _unpack(await http.read(), http.headers.get("Content-Encoding", ""))
+            written = json.loads(sent)
+            body = _mend(written) if _HALF.search(sent) else written
             request = form.read(body)
         except (web.HTTPRequestEntityTooLarge, OverflowError):
             self._callbacks.misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
@@ -124,7 +128,8 @@ class Gateway:
         except (*_ODD, zlib.error, web.RequestPayloadError) as error:
             self._callbacks.misuse(f"it sent a request that cannot be read ({form.path}: {_reason(error)})")
             return _refusal(400, "the request is not understood")
-        exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
+        headers = {name.lower(): value for name, value in http.headers.items()}
+        exchange = Exchange(request, headers, mended=body != written)
         exchange = self._callbacks.arrive(exchange)
         if form.streams or body.get("stream"):
             return await self._kept_alive(
@@ -183,6 +188,20 @@ def _unpack(body: bytes, coding: str) -> bytes:
     if len(unpacked) > REQUEST_BYTES:
         raise OverflowError
     return unpacked
+
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # how a half of a character is written, or of a pair
+
+
+def _mend(value: Any) -> Any:
+    """A value of JSON with whole characters only."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [_mend(each) for each in value]
+    if isinstance(value, dict):
+        return {whole(name): _mend(each) for name, each in value.items()}
+    return value
 
 
 def _reason(error: Exception) -> str:

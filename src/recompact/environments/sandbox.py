@@ -196,9 +196,9 @@ def _arguments(program: str, policy: SandboxPolicy) -> Iterator[str]:
         yield from _show_place(Path(shared), shared)
     # To the kernel a sandboxed root still owns the kernel's settings: it could change them in a writable /proc.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-    for place in _NAMES_OF_KEYS:
-        if os.path.exists(place):
-            yield from ("--ro-bind", "/dev/null", place)
+    for names in _NAMES_OF_KEYS:
+        if os.path.exists(names):
+            yield from ("--ro-bind", "/dev/null", names)
     if policy.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
     yield from ("--remount-ro", "/dev")
