@@ -5,6 +5,7 @@ Three are a look-up and an answer, which a small language model can do; one adds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from recompact.suites.pocket.database import Tables
@@ -32,14 +33,23 @@ from recompact.suites.pocket.plans import (
 )
 from recompact.suites.pocket.world import Draft, after, day, money, words
 
+
+def _next(values: Sequence[str], value: str) -> str:
+    """Another one than was asked for."""
+    return values[(values.index(value) + 1) % len(values)]
+
+
 # --- contact detail: two people share a first name, the relationship tells them apart
+
+
+_DETAILS = ("phone number", "email address")
 
 
 def _make_contact(rng: Random, world: Draft) -> Parameters:
     firsts = [p.first for p in world.people]
     namesakes = [p for p in world.people if firsts.count(p.first) == 2]
     person = rng.choice(namesakes)
-    field = rng.choice(("phone number", "email address"))
+    field = rng.choice(_DETAILS)
     return {"field": field, "relation": person.relationship, "first": person.first}
 
 
@@ -49,20 +59,6 @@ def _namesakes(api: Api, p: Parameters) -> Records:
 
 def _solve_contact(api: Api, p: Parameters) -> str:
     return str(pick(_namesakes(api, p), relationship=p["relation"])[p["field"].split()[0]])
-
-
-def _other_namesake(api: Api, p: Parameters) -> str:
-    other = next(r for r in _namesakes(api, p) if r["relationship"] != p["relation"])
-    return str(other[p["field"].split()[0]])
-
-
-def _other_field(api: Api, p: Parameters) -> str:
-    field = "phone" if p["field"].startswith("email") else "email"
-    return str(pick(_namesakes(api, p), relationship=p["relation"])[field])
-
-
-def _own_detail(api: Api, p: Parameters) -> str:
-    return str(api.call("account", "show_profile")[p["field"].split()[0]])
 
 
 def _expect_contact(tables: Tables, p: Parameters) -> Expected:
@@ -79,7 +75,13 @@ CONTACT_DETAIL = Family(
     _make_contact,
     _solve_contact,
     _expect_contact,
-    {"wrong record": _other_namesake, "wrong figure": _other_field, "own detail": _own_detail},
+    {
+        "wrong record": lambda api, p: str(
+            next(r for r in _namesakes(api, p) if r["relationship"] != p["relation"])[p["field"].split()[0]]
+        ),
+        "wrong figure": lambda api, p: _solve_contact(api, {**p, "field": _next(_DETAILS, p["field"])}),
+        "own detail": lambda api, p: str(api.call("account", "show_profile")[p["field"].split()[0]]),
+    },
     tempting="wrong record",
     gather=lambda api, p: first_page(api, "contacts", "list_contacts", relationship=p["relation"]),
 )
@@ -108,18 +110,6 @@ def _solve_event(api: Api, p: Parameters) -> str:
     return str(pick(_on_day(api, p), title=p["title"])["start"])
 
 
-def _end_time(api: Api, p: Parameters) -> str:
-    return str(pick(_on_day(api, p), title=p["title"])["end"])
-
-
-def _any_day(api: Api, p: Parameters) -> str:
-    return str(first_page(api, "calendar", "list_events", query=p["title"])[0]["start"])
-
-
-def _first_of_day(api: Api, p: Parameters) -> str:
-    return str(_on_day(api, p)[0]["start"])
-
-
 def _expect_event(tables: Tables, p: Parameters) -> Expected:
     return Expected(Answer("time", rows(tables, "events", title=p["title"], date=p["date"])[0]["start"]))
 
@@ -130,7 +120,11 @@ EVENT_TIME = Family(
     _make_event,
     _solve_event,
     _expect_event,
-    {"wrong figure": _end_time, "date ignored": _any_day, "wrong record": _first_of_day},
+    {
+        "wrong figure": lambda api, p: str(pick(_on_day(api, p), title=p["title"])["end"]),
+        "date ignored": lambda api, p: str(first_page(api, "calendar", "list_events", query=p["title"])[0]["start"]),
+        "wrong record": lambda api, p: str(_on_day(api, p)[0]["start"]),
+    },
     gather=lambda api, p: first_page(api, "calendar", "list_events", query=p["title"]),
 )
 
@@ -160,20 +154,6 @@ def _solve_bill(api: Api, p: Parameters) -> str:
     return in_dollars(amount_after("Total due:", _bill_text(api, p)))
 
 
-def _usage_only(api: Api, p: Parameters) -> str:
-    return in_dollars(amount_after("Usage:", _bill_text(api, p)))
-
-
-def _other_month(api: Api, p: Parameters) -> str:
-    month = words.months[(words.months.index(p["month"]) + 1) % 5]
-    return _solve_bill(api, {**p, "month": month})
-
-
-def _other_utility(api: Api, p: Parameters) -> str:
-    utility = words.utilities[(words.utilities.index(p["utility"]) + 1) % len(words.utilities)]
-    return _solve_bill(api, {**p, "utility": utility})
-
-
 def _expect_bill(tables: Tables, p: Parameters) -> Expected:
     name = f"{p['utility'].capitalize()} bill {p['month']} 2025.txt"
     return Expected(
@@ -187,7 +167,11 @@ BILL_TOTAL = Family(
     _make_bill,
     _solve_bill,
     _expect_bill,
-    {"wrong figure": _usage_only, "wrong record": _other_month, "wrong utility": _other_utility},
+    {
+        "wrong figure": lambda api, p: in_dollars(amount_after("Usage:", _bill_text(api, p))),
+        "wrong record": lambda api, p: _solve_bill(api, {**p, "month": _next(words.months[:5], p["month"])}),
+        "wrong utility": lambda api, p: _solve_bill(api, {**p, "utility": _next(words.utilities, p["utility"])}),
+    },
     gather=lambda api, p: first_page(api, "files", "list_files", query=f"bill {p['month']} 2025"),
 )
 
@@ -245,14 +229,6 @@ def _solve_request(api: Api, p: Parameters) -> None:
     approve(api, [pick(_pending(api), name=p["name"], note=p["note"])])
 
 
-def _approve_all(api: Api, p: Parameters) -> None:
-    approve(api, _pending(api))
-
-
-def _other_request(api: Api, p: Parameters) -> None:
-    approve(api, [next(r for r in _pending(api) if r["name"] == p["name"] and r["note"] != p["note"])])
-
-
 def _pay_twice(api: Api, p: Parameters) -> None:
     request = pick(_pending(api), name=p["name"], note=p["note"])
     approve(api, [request])
@@ -271,8 +247,10 @@ APPROVE_ONE = Family(
     _solve_request,
     _expect_request,
     {
-        "widened set": _approve_all,
-        "wrong record": _other_request,
+        "widened set": lambda api, p: approve(api, _pending(api)),
+        "wrong record": lambda api, p: approve(
+            api, [next(r for r in _pending(api) if r["name"] == p["name"] and r["note"] != p["note"])]
+        ),
         "repeated": _pay_twice,
         "skipped": skipping(_solve_request, "payments", "approve_request"),
     },

@@ -83,10 +83,6 @@ def _solve_bills(api: Api, p: Parameters, payers: int = 1, unit: int = 1, again:
                 api.call("payments", "request_money", email=email, amount=share / 100, note=note)
 
 
-def _month_before(api: Api, p: Parameters) -> None:
-    _solve_bills(api, {**p, "month": words.months[words.months.index(p["month"]) - 1]})
-
-
 def _expect_bills(tables: Tables, p: Parameters) -> Expected:
     roommates = related_emails(tables, "roommate")
     changes = []
@@ -109,7 +105,9 @@ SPLIT_BILLS = Family(
         "missed page": missing_last_page(_solve_bills, "payments", "list_requests"),
         "wrong share": partial(_solve_bills, payers=0),
         "wrong rounding": partial(_solve_bills, unit=100),
-        "wrong record": _month_before,
+        "wrong record": lambda api, p: _solve_bills(
+            api, {**p, "month": words.months[words.months.index(p["month"]) - 1]}
+        ),
         "repeated": repeating(_solve_bills, "payments", "request_money"),
         "widened set": dropping(_solve_bills, "contacts", "list_contacts", "relationship"),
     },

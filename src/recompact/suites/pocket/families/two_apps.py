@@ -7,6 +7,7 @@ task: what a summary may lose.
 from __future__ import annotations
 
 import re
+from functools import partial
 from random import Random
 
 from recompact.suites.pocket.database import Tables
@@ -25,6 +26,7 @@ from recompact.suites.pocket.owner import LIMIT, QUESTION, ask, decisions_in, li
 from recompact.suites.pocket.plans import (
     Api,
     Parameters,
+    Records,
     altering,
     cents,
     dropping,
@@ -60,10 +62,6 @@ def _solve_income(api: Api, p: Parameters) -> str:
     return total([r for r in received if r["email"] in senders])
 
 
-def _all_income(api: Api, p: Parameters) -> str:
-    return total(pages(api, "payments", "list_transactions", direction="received", since=p["since"]))
-
-
 def _expect_income(tables: Tables, p: Parameters) -> Expected:
     inside = related_emails(tables, p["relation"])
     received = rows(tables, "transactions", direction="received")
@@ -79,7 +77,7 @@ RELATION_INCOME = Family(
     _solve_income,
     _expect_income,
     {
-        "unrestricted": _all_income,
+        "unrestricted": lambda api, p: total(pages(api, *_TRANSACTIONS, direction="received", since=p["since"])),
         "missed page": missing_last_page(_solve_income, *_TRANSACTIONS),
         "date ignored": dropping(_solve_income, *_TRANSACTIONS, "since"),
         "condition ignored": dropping(_solve_income, *_TRANSACTIONS, "direction"),
@@ -104,18 +102,13 @@ def make_requests(rng: Random, world: Draft) -> Parameters:
     return {"relation": relation, "other_relation": other}
 
 
+def _pending(api: Api) -> Records:
+    return pages(api, "payments", "list_requests", direction="incoming", status="pending")
+
+
 def _solve_requests(api: Api, p: Parameters) -> None:
-    pending = pages(api, "payments", "list_requests", direction="incoming", status="pending")
-    inside = members(api, p["relation"], p["other_relation"])
+    pending, inside = _pending(api), members(api, p["relation"], p["other_relation"])
     approve(api, [request for request in pending if request["email"] in inside])
-
-
-def _approve_all(api: Api, p: Parameters) -> None:
-    approve(api, pages(api, "payments", "list_requests", direction="incoming", status="pending"))
-
-
-def _one_relation(api: Api, p: Parameters) -> None:
-    _solve_requests(api, {**p, "other_relation": p["relation"]})
 
 
 def _expect_requests(tables: Tables, p: Parameters) -> Expected:
@@ -132,8 +125,8 @@ APPROVE_RELATED = Family(
     _solve_requests,
     _expect_requests,
     {
-        "widened set": _approve_all,
-        "condition ignored": _one_relation,
+        "widened set": lambda api, p: approve(api, _pending(api)),
+        "condition ignored": lambda api, p: _solve_requests(api, {**p, "other_relation": p["relation"]}),
         "missed page": missing_last_page(_solve_requests, "payments", "list_requests"),
         "skipped": skipping(_solve_requests, "payments", "approve_request"),
     },
@@ -175,10 +168,6 @@ def _solve_debts(api: Api, p: Parameters) -> None:
     _pay(api, p, [debt for debt in _debts(api, p) if not debt[2]])
 
 
-def _pay_everybody(api: Api, p: Parameters) -> None:
-    _pay(api, p, _debts(api, p))
-
-
 def _find_payees(api: Api, p: Parameters) -> None:
     for name, _, paid in _debts(api, p):
         if not paid:
@@ -201,7 +190,7 @@ TRIP_DEBTS = Family(
     {
         "repeated": repeating(_solve_debts, "payments", "send_money"),
         "skipped": skipping(_solve_debts, "payments", "send_money"),
-        "widened set": _pay_everybody,
+        "widened set": lambda api, p: _pay(api, p, _debts(api, p)),
         "condition ignored": altering(_solve_debts, "payments", "send_money", note=""),
     },
     tempting="widened set",
@@ -287,16 +276,12 @@ def _make_archive(rng: Random, world: Draft) -> Parameters:
     return {"relation": relation, "until": until}
 
 
-def _solve_archive(api: Api, p: Parameters) -> None:
-    senders = members(api, p["relation"])
+def _solve_archive(api: Api, p: Parameters, restricted: bool = True) -> None:
+    """Without `restricted` everybody's mail is archived."""
+    senders = members(api, p["relation"]) if restricted else set()
     for message in pages(api, "mail", "list_messages", folder="inbox", until=p["until"]):
-        if message["sender"] in senders:
+        if message["sender"] in senders or not restricted:
             api.call("mail", "move_message", message_id=message["id"], folder="archive")
-
-
-def _archive_all(api: Api, p: Parameters) -> None:
-    for message in pages(api, "mail", "list_messages", folder="inbox", until=p["until"]):
-        api.call("mail", "move_message", message_id=message["id"], folder="archive")
 
 
 def _expect_archive(tables: Tables, p: Parameters) -> Expected:
@@ -313,7 +298,7 @@ ARCHIVE_MAIL = Family(
     _solve_archive,
     _expect_archive,
     {
-        "widened set": _archive_all,
+        "widened set": partial(_solve_archive, restricted=False),
         "missed page": missing_last_page(_solve_archive, "mail", "list_messages"),
         "date ignored": dropping(_solve_archive, "mail", "list_messages", "until"),
         "skipped": skipping(_solve_archive, "mail", "move_message"),
@@ -343,8 +328,7 @@ def _make_ruled(rng: Random, world: Draft) -> Parameters:
 
 def _solve_ruled(api: Api, p: Parameters, relations: tuple[str, ...] = ("relation", "other_relation")) -> None:
     """`relations` are the parameters that name whose requests are approved; with none, everybody's."""
-    limit = limit_in(ask(api, QUESTION))
-    pending = pages(api, "payments", "list_requests", direction="incoming", status="pending")
+    limit, pending = limit_in(ask(api, QUESTION)), _pending(api)
     due = members(api, *(p[name] for name in relations))
     for request in pending:
         if not relations or request["email"] in due:
@@ -373,8 +357,8 @@ APPROVE_WITH_RULE = Family(
     _solve_ruled,
     _expect_ruled,
     {
-        "widened set": lambda api, p: _solve_ruled(api, p, ()),
-        "condition ignored": lambda api, p: _solve_ruled(api, p, ("relation",)),
+        "widened set": partial(_solve_ruled, relations=()),
+        "condition ignored": partial(_solve_ruled, relations=("relation",)),
         "missed page": missing_last_page(_solve_ruled, "payments", "list_requests"),
         "skipped": skipping(_solve_ruled, "payments", "approve_request"),
     },
