@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from recompact.attribution.records import way_to_verify
 from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations
 from recompact.engine.store.pages import run_counts
-from recompact.engine.store.runs import boundary_rows, failed_compactions, find_run, is_simulated, trajectories
+from recompact.engine.store.runs import boundary_rows, failed_compactions, find_run, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.breakdown import Breakdown, across_models
@@ -102,36 +103,87 @@ MANY = 20  # intervals beyond which some exclude zero by chance
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report."""
+    """What was read of the runs of a report; what is said about them together follows from it."""
 
     title: str
     date: str
-    lead: tuple[Claim, ...]
-    figures: tuple[tuple[Fact, ...], ...]  # in rows
-    warnings: tuple[str, ...]
-    next: tuple[NextStep, ...]
     evaluations: tuple[EvaluationReport, ...]
-    legend: tuple[str, ...]  # what arms and columns are
-    models: Breakdown | str  # several evaluations by their models, or why not; "" where there is one
     verified: tuple[VerificationReport, ...]
-    prompts: tuple[PromptChange, ...]
     selections: tuple[AdaptationRecord, ...]
-    provenance: tuple[Provenance, ...]
-    simulated: tuple[str, ...]  # the runs whose models are simulated
-    anchors: Mapping[str, str]  # boundary -> where it is shown
+    unverified: tuple[Provenance, ...]  # of adapted runs without continuations
+    prompts: tuple[PromptChange, ...]
 
+    @cached_property
+    def lead(self) -> tuple[Claim, ...]:
+        return lead(self.evaluations, self.verified)
 
-@dataclass
-class _Runs:
-    """What has been read so far, run by run."""
+    @property
+    def figures(self) -> tuple[tuple[Fact, ...], ...]:
+        """The key figures, in rows."""
+        return key_figures(self.evaluations, self.verified)
 
-    names: Mapping[str, str]  # short ones, by path
-    several: bool  # there is more than one evaluation, so each is named
-    evaluations: list[EvaluationReport] = field(default_factory=list)
-    verified: list[VerificationReport] = field(default_factory=list)
-    adapted: list[AdaptationRecord] = field(default_factory=list)
-    unverified: list[Provenance] = field(default_factory=list)  # adapted runs without continuations
-    simulated: list[str] = field(default_factory=list)
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """What arms and columns are."""
+        return legend([run.evaluation for run in self.evaluations]) if self.evaluations else ()
+
+    @cached_property
+    def models(self) -> Breakdown | str:
+        """Several evaluations by their models, or why not; nothing where there is one."""
+        named = [replace(run.evaluation, title=run.name) for run in self.evaluations]
+        return across_models(named) if len(named) > 1 else ""
+
+    @property
+    def provenance(self) -> tuple[Provenance, ...]:
+        return (*self._played, *self.unverified)
+
+    @property
+    def _played(self) -> tuple[Provenance, ...]:
+        return (*(run.provenance for run in self.evaluations), *(run.provenance for run in self.verified))
+
+    @property
+    def simulated(self) -> tuple[str, ...]:
+        """The runs whose models are simulated."""
+        return tuple(run.name for run in self.provenance if run.simulated)
+
+    @property
+    def anchors(self) -> dict[str, str]:
+        """Where each boundary is shown."""
+        return {str(case.id): case.anchor for run in self.verified for case in run.cases}
+
+    @property
+    def next(self) -> tuple[NextStep, ...]:
+        costs = [contrast for run in self.evaluations for contrast in run.costs]
+        gains = [contrast for run in self.evaluations for contrast in run.gains]
+        harms = [(run.provenance.name, run.harm) for run in self.verified]
+        simulated = any(run.simulated for run in self._played)
+        adapted = any(adaptation.winner for adaptation in self.selections)
+        return next_steps(costs, gains, harms, simulated=simulated, adapted=adapted, places=self._places)
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """Where templates are, as far as the runs say: by an arm's label, and under "" that of an adaptation."""
+        paths = {a.winner.template.hash: a.path for a in self.selections if a.winner and a.winner.template and a.path}
+        arms = [arm for run in self.evaluations for arm in run.evaluation.arms]
+        by_arm = {
+            arm.label: arm.settings.get("directory") or paths.get(arm.settings.get("template", "")) for arm in arms
+        }
+        return {name: path for name, path in {**by_arm, "": next(iter(paths.values()), None)}.items() if path}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to be careful about; with the evaluation's name where it does not hold for all of them."""
+        names: dict[str, list[str]] = {}
+        for run in self.evaluations:
+            for text in run.warnings:
+                names.setdefault(text, []).append(run.name)
+        warnings = [
+            text if len(runs) == len(self.evaluations) else f"{', '.join(runs)}: {text}" for text, runs in names.items()
+        ]
+        contrasts = [contrast for run in self.evaluations for contrast in (*run.costs, *run.gains, *run.others)]
+        intervals = sum(len(contrast.changes) for contrast in contrasts)
+        many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even where nothing differs."
+        return (*warnings, many) if intervals > MANY else tuple(warnings)
 
 
 def read_report(
@@ -148,37 +200,29 @@ def read_report(
     paths: dict[Path, Path] = {}
     for path in (find_run(run, directory) for run in runs if run not in released):
         paths.setdefault(path.resolve(), path)  # however it was named, the same run is read once
+    verified: list[VerificationReport] = []
+    adapted: list[AdaptationRecord] = []
+    unverified: list[Provenance] = []
     with ExitStack() as opened:
         stores = [opened.enter_context(Store.read(path)) for path in paths.values()]
+        ours = [store for store in stores if store.metadata.command == EVALUATE]
         names = short_names([*released, *(str(store.path) for store in stores)])
-        read = _Runs(names, len(released) + sum(map(_is_evaluation, stores)) > 1)
-        for run in released:
-            read.evaluations.append(released_run(run, names[run], read.several))
-        for store in sorted(stores, key=lambda store: not _is_evaluation(store)):
-            _read_run(store, read, top)
-    templates = [(run.evaluation, run.templates) for run in read.evaluations]
-    return _report(read, prompt_changes(prompt, templates, read.adapted), title, date)
-
-
-def _is_evaluation(store: Store) -> bool:
-    return bool(store.metadata.command == EVALUATE)
-
-
-def _read_run(store: Store, read: _Runs, top: int) -> None:
-    path = str(store.path)
-    if _is_evaluation(store):
-        read.evaluations.append(evaluated_run(store, read.names[path], read.several))
-        return
-    adapted = read_adaptations(store)
-    read.adapted += adapted
-    if run_counts(store, "collect").continuations:
-        prefix = f"boundary-{len(read.verified) + 1}-"
-        read.verified.append(verified_run(store, read.names[path], top, prefix, adapted=bool(adapted)))
-    elif adapted:
-        read.unverified.append(adapted_provenance(store, path))
-        read.simulated += [path] * is_simulated(store)
-    else:
-        raise InputError(f"{path} has nothing to report yet: {_way_out(store)}")
+        several = len(released) + len(ours) > 1  # so each is named
+        evaluations = [released_run(run, names[run], several) for run in released]
+        evaluations += [evaluated_run(store, names[str(store.path)], several) for store in ours]
+        for store in (store for store in stores if store not in ours):
+            records, name = read_adaptations(store), str(store.path)
+            adapted += records
+            if run_counts(store, "collect").continuations:
+                prefix = f"boundary-{len(verified) + 1}-"
+                verified.append(verified_run(store, names[name], top, prefix, adapted=bool(records)))
+            elif records:
+                unverified.append(adapted_provenance(store, name))
+            else:
+                raise InputError(f"{name} has nothing to report yet: {_way_out(store)}")
+    prompts = prompt_changes(prompt, [(run.evaluation, run.templates) for run in evaluations], adapted)
+    parts = tuple(evaluations), tuple(verified), tuple(adapted), tuple(unverified)
+    return Report(title or TITLE, date, *parts, prompts)
 
 
 def _way_out(store: Store) -> str:
@@ -188,57 +232,3 @@ def _way_out(store: Store) -> str:
             return f"{failed.nothing_compacted}. Fix the compressor and collect another run, or name an evaluation"
         return "nothing was compacted in it. Collect with a smaller budget, or name an evaluation"
     return f"name an evaluation, or verify its compactions: {way_to_verify(store)}"
-
-
-def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
-    costs = [contrast for run in read.evaluations for contrast in run.costs]
-    gains = [contrast for run in read.evaluations for contrast in run.gains]
-    harms = [(run.provenance.name, run.harm) for run in read.verified]
-    simulated = [run.provenance.name for run in read.evaluations if run.evaluation.simulated]
-    simulated += [run.provenance.name for run in read.verified if run.simulated]
-    adapted = any(adaptation.winner for adaptation in read.adapted)
-    named = [replace(run.evaluation, title=run.name) for run in read.evaluations]
-    return Report(
-        title=title or TITLE,
-        date=date,
-        lead=lead(read.evaluations, read.verified),
-        figures=key_figures(read.evaluations, read.verified),
-        warnings=_warnings(read),
-        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted, places=_places(read)),
-        evaluations=tuple(read.evaluations),
-        legend=legend([run.evaluation for run in read.evaluations]) if read.evaluations else (),
-        models=across_models(named) if read.several else "",
-        verified=tuple(read.verified),
-        prompts=prompts,
-        selections=tuple(read.adapted),
-        provenance=(
-            *(run.provenance for run in read.evaluations),
-            *(run.provenance for run in read.verified),
-            *read.unverified,
-        ),
-        simulated=tuple(dict.fromkeys([*simulated, *read.simulated])),
-        anchors={str(case.id): case.anchor for run in read.verified for case in run.cases},
-    )
-
-
-def _places(read: _Runs) -> dict[str, str]:
-    """Where templates are, as far as the runs say: by an arm's label, and under "" that of an adaptation."""
-    paths = {a.winner.template.hash: a.path for a in read.adapted if a.winner and a.winner.template and a.path}
-    arms = [arm for run in read.evaluations for arm in run.evaluation.arms]
-    by_arm = {arm.label: arm.settings.get("directory") or paths.get(arm.settings.get("template", "")) for arm in arms}
-    return {name: path for name, path in {**by_arm, "": next(iter(paths.values()), None)}.items() if path}
-
-
-def _warnings(read: _Runs) -> tuple[str, ...]:
-    """What to be careful about; with the evaluation's name where it does not hold for all of them."""
-    names: dict[str, list[str]] = {}
-    for run in read.evaluations:
-        for text in run.warnings:
-            names.setdefault(text, []).append(run.name)
-    warnings = [
-        text if len(runs) == len(read.evaluations) else f"{', '.join(runs)}: {text}" for text, runs in names.items()
-    ]
-    contrasts = [contrast for run in read.evaluations for contrast in (*run.costs, *run.gains, *run.others)]
-    intervals = sum(len(contrast.changes) for contrast in contrasts)
-    many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even where nothing differs."
-    return (*warnings, many) if intervals > MANY else tuple(warnings)

@@ -15,7 +15,7 @@ from recompact.attribution.cached_input import cache_text, cached_input
 from recompact.attribution.judgement import Verification, read_verdicts
 from recompact.attribution.statement import control_of
 from recompact.engine.store.adaptations import recorded_templates
-from recompact.engine.store.runs import Overview, is_simulated, overview, trajectories
+from recompact.engine.store.runs import Overview, overview, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, read_arms
@@ -61,11 +61,11 @@ class Provenance:
     commands: tuple[str, ...]  # that print numbers of the page
     more: tuple[NextStep, ...] = ()  # what the page does not say
     suite_changes: tuple[str, ...] = ()  # that the run continued with: a sentence each
+    simulated: bool = False
 
 
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
-    facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store, overview(store)))
     more = [
         NextStep(
             "What the agent does after a compaction, arm by arm:", command_line("show", name, options=["--behaviour"])
@@ -76,7 +76,8 @@ def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Pr
         more.append(NextStep("Two arms in every metric:", command_line("compare", name, *two)))
     groups = [word for key in group_keys(evaluation.arms) for word in ("--by", key)]
     commands = (command_line("compare", name, options=["--details", *groups]),)
-    return Provenance(name, "an evaluation", facts, commands, tuple(more), suite_changes(store))
+    facts = (("Tasks", _tasks(evaluation)), ("Arms", arms))
+    return _recorded_provenance(store, overview(store), name, "an evaluation", facts, commands, more)
 
 
 def released_provenance(name: str, evaluation: Evaluation) -> Provenance:
@@ -89,29 +90,41 @@ def verified_provenance(
 ) -> Provenance:
     """`worst` is the boundary that is shown first; `adapted`: the run holds candidates too."""
     settings, run = verification.settings, overview(store)
-    facts = (*_common(store), ("Compressor", run.compressor), ("Allocation", settings.allocation))
-    facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store, run))
+    facts = (
+        ("Compressor", run.compressor),
+        ("Allocation", settings.allocation),
+        ("Harmful", rule_of(settings)),
+    )
     commands = [command_line("boundaries", name)] + [command_line("boundary", name, worst)] * bool(worst)
     replay = command_line("replay", name, worst, options=["--template", "NAME=DIRECTORY"])
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
     kind = "a verified and adapted run" if adapted else "a verified run"
-    return Provenance(name, kind, facts, tuple(commands), tuple(more), suite_changes(store))
+    return _recorded_provenance(store, run, name, kind, facts, commands, more)
 
 
 def adapted_provenance(store: Store, name: str) -> Provenance:
     run = overview(store)
-    facts = (*_common(store), ("Compressor", run.compressor), *_spending(store, run))
-    commands = (command_line("show", name),)
-    return Provenance(name, "an adapted run", facts, commands, suite_changes=suite_changes(store))
+    facts, commands = (("Compressor", run.compressor),), [command_line("show", name)]
+    return _recorded_provenance(store, run, name, "an adapted run", facts, commands)
 
 
-def suite_changes(store: Store) -> tuple[str, ...]:
-    """What changed in the suite while the run was under way, and was accepted: its numbers mix both."""
-    return tuple(
+def _recorded_provenance(
+    store: Store,
+    run: Overview,
+    name: str,
+    kind: str,
+    facts: Sequence[tuple[str, str]],
+    commands: Sequence[str],
+    more: Sequence[NextStep] = (),
+) -> Provenance:
+    """That of a run of ours, whose own facts stand among those that each one records."""
+    changes = tuple(
         f"The suite changed after {quantity(change['finished'], 'unit')} of work ({', '.join(change['changed'])}), and"
         " the run continued with --accept-changes: its numbers mix results from before and after."
         for change in store.metadata.suite_changes
     )
+    facts = (*_common(store), *facts, *_spending(store, run))
+    return Provenance(name, kind, facts, tuple(commands), tuple(more), changes, run.simulated)
 
 
 def _common(store: Store) -> tuple[tuple[str, str], ...]:
@@ -225,7 +238,6 @@ class VerificationReport:
     boundaries: Table
     cases: tuple[Case, ...]
     timeline: Timeline | None
-    simulated: bool
     provenance: Provenance
 
 
@@ -329,6 +341,5 @@ def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: boo
         boundaries=boundary_table(every),
         cases=cases,
         timeline=timeline(every),
-        simulated=is_simulated(store),
         provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
     )

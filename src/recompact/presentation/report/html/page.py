@@ -66,7 +66,7 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
         yield "", model_set("", report.models)
     for verified in report.verified:
         name = verified.name if len(report.verified) > 1 else ""
-        yield name, boundary_set(verified.provenance.name, verified.verification, verified.simulated)
+        yield name, boundary_set(verified.provenance.name, verified.verification, verified.provenance.simulated)
 
 
 def drawn_figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
