@@ -48,23 +48,16 @@ class PromptConstants:
     fields: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Installation:
-    """The folder that holds a package's files, and the package's version."""
-
-    folder: Path
-    version: str
-
-
-def find_installation(prompts: PromptConstants, package: Path | None, python: str | None) -> Installation:
-    """The package in the folder that the user names, in the Python that the user names, or in this one."""
+def _package_folder(prompts: PromptConstants, package: Path | None, python: str | None) -> Path:
+    """The folder with the package's files: below the one that the user names, in the Python that the user names, or in
+    this one."""
     if package is not None and python is not None:
         raise InputError("--package and --python both say where the package is: give one of them.")
     folders = [package, package / "src"] if package is not None else [Path(p) for p in _search_path(python) if p]
     first_file = next(iter(prompts.constants.values()))[0]
     for folder in folders:
         if (folder / first_file).is_file():
-            return Installation(folder, _version(prompts.package, folder))
+            return folder
     if package is not None:
         raise InputError(
             f"{package} has no {first_file}: --package must name the site-packages folder or the source folder of"
@@ -74,23 +67,6 @@ def find_installation(prompts: PromptConstants, package: Path | None, python: st
         f"{prompts.package} is not installed in {python or sys.executable}: install it there (`pip install"
         f" {prompts.package}`), or say where it is with --python PYTHON or --package FOLDER."
     )
-
-
-def read_prompts(prompts: PromptConstants, installation: Installation) -> dict[str, str]:
-    """The prompts by part, as our templates write them."""
-    texts = {}
-    for part, (file, name) in prompts.constants.items():
-        try:
-            text = constant_text((installation.folder / file).read_bytes(), name)
-        except OSError as error:
-            raise InputError(f"{installation.folder / file} cannot be read: {error.strerror}.") from None
-        if text is None:
-            raise InputError(
-                f"{file} of {prompts.package} {installation.version} has no plain text called {name}. Save the prompt"
-                " as a file and import that: recompact prompts import FILE --to DIR"
-            )
-        texts[part] = text if prompts.fields is None else undo_format(text, prompts.fields)
-    return texts
 
 
 def constant_text(source: bytes, name: str) -> str | None:
@@ -180,9 +156,10 @@ class PromptFile:
     variable: str = ""  # the environment variable that names another folder
 
 
-def prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
+def _prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
     """The file and the prompt in it. `path` is the file, or the folder to look in instead."""
-    folder = path if path is not None else _usual_folder(source)
+    usual = (os.environ.get(source.variable) if source.variable else None) or source.folder
+    folder = path if path is not None else Path(usual).expanduser()
     files = [folder / name for name in source.names] if path is None or path.is_dir() else [folder]
     file = next((file for file in files if file.is_file()), None)
     if file is None:
@@ -195,11 +172,6 @@ def prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
         what = f"no {source.key}" if source.key else "no prompt"
         raise InputError(f"{file} has {what}: the harness uses its built-in prompt, which is not in its files")
     return file, prompt
-
-
-def _usual_folder(source: PromptFile) -> Path:
-    elsewhere = os.environ.get(source.variable) if source.variable else None
-    return Path(elsewhere or source.folder).expanduser()
 
 
 IMPORT = "imported template"
@@ -227,31 +199,32 @@ MERGING_FRAME = FRAME.replace(
 
 
 def from_package(harness: str, source: PromptConstants, *, package: Path | None, python: str | None) -> Template:
-    """The prompts of an installed Python package."""
-    installation = find_installation(source, package, python)
-    prompts = read_prompts(source, installation)
-    origins = {
-        part: {"file": source.constants[part][0], "constant": source.constants[part][1], "sha256": sha256(text)}
-        for part, text in prompts.items()
-    }
-    provenance = {
-        "harness": harness,
-        "package": source.package,
-        "version": installation.version,
-        "parts": origins,
-    }
-    # Each of these packages has one prompt for first and later summaries.
-    texts = {"system": "", **prompts, "update": prompts["first"]}
-    return _frame_template(texts, MERGING_FRAME, provenance)
+    """The prompts of an installed Python package, each of which has one for first and later summaries."""
+    folder = _package_folder(source, package, python)
+    version = _version(source.package, folder)
+    texts, origins = {"system": ""}, {}
+    for part, (file, name) in source.constants.items():
+        try:
+            text = constant_text((folder / file).read_bytes(), name)
+        except OSError as error:
+            raise InputError(f"{folder / file} cannot be read: {error.strerror}.") from None
+        if text is None:
+            raise InputError(
+                f"{file} of {source.package} {version} has no plain text called {name}. Save the prompt as a file and"
+                " import that: recompact prompts import FILE --to DIR"
+            )
+        texts[part] = text if source.fields is None else undo_format(text, source.fields)
+        origins[part] = {"file": file, "constant": name, "sha256": sha256(texts[part])}
+    provenance = {"harness": harness, "package": source.package, "version": version, "parts": origins}
+    return _frame_template({**texts, "update": texts["first"]}, MERGING_FRAME, provenance)
 
 
 def from_settings(harness: str, source: PromptFile, path: Path | None) -> Template:
     """The prompt that a user's own file puts in force; it serves for the first summary and for every later one."""
-    file, text = prompt_in(source, path)
-    texts = {"system": "", "first": text, "update": text}
+    file, text = _prompt_in(source, path)
     origin = {"file": file.name, "constant": source.key, "sha256": sha256(text)}
     provenance = {"harness": harness, "parts": {"first": origin, "update": origin}}
-    return _frame_template(texts, MERGING_FRAME, provenance)
+    return _frame_template({"system": "", "first": text, "update": text}, MERGING_FRAME, provenance)
 
 
 def from_files(first: Path, update: Path | None, system: Path | None) -> Template:
