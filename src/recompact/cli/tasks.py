@@ -10,9 +10,10 @@ import click
 from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.options import Json, as_command
 from recompact.errors import InputError
-from recompact.suites.workspace.folder import TaskFolder, folders_below
+from recompact.suites.workspace.folder import folders_below
 from recompact.suites.workspace.harbor import IMAGE, write_harbor_task
 from recompact.suites.workspace.repository import add_repository
+from recompact.suites.workspace.task import TaskFolder
 from recompact.values.outputs import replaced_directory
 from recompact.values.reading import read_small
 from recompact.values.tables import Column, Table

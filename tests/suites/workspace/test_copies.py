@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from recompact.suites.workspace.folder import copy_tree
+from recompact.suites.workspace.task import copy_tree
 
 
 def test_the_owner_may_write_everywhere_in_a_copy(tmp_path: Path) -> None:

@@ -1,88 +1,26 @@
-"""A task on disk: `task.toml`, the `files/` that its workspace begins with, and the `check/` that judges it.
-
-The check judges a copy of the final workspace, where no agent can reach it any more.
-"""
+"""The tasks of a directory: folders with a `task.toml`, ours or Harbor's."""
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import re
-import shutil
-import tempfile
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from recompact.environments.files import Files, tree_hash
-from recompact.environments.own_directory import remove_tree
-from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.shell import TEMPORARY, CommandLimits, CommandResult, Shell
-from recompact.environments.snapshots import SnapshotRefused, SnapshotTooLarge, archive, unpack
+from recompact.environments.files import tree_hash
+from recompact.environments.shell import CommandLimits
 from recompact.errors import InputError
-from recompact.suites.workspace.container import ContainerSpec
 from recompact.suites.workspace.harbor_task import read_harbor_task
+from recompact.suites.workspace.task import DEFAULT_LIMITS, FILE, FILES, CheckSpec, TaskFolder, TaskTable, Verdict
 from recompact.values.reading import read_small
-from recompact.values.trajectory import Score
-
-FILE, FILES, CHECK = "task.toml", "files", "check"
-"""What a task's folder consists of; the last two may be missing."""
 
 TASKS = "tasks"
 """Where tasks are looked for, unless the option says otherwise."""
 
-MOUNT = "/workspace"
-"""Where an agent sees its workspace."""
-
-Verdict = Literal["exit", "json"]
-"""How a check gives its verdict: by its exit code, or by JSON in the last line it prints."""
-
-DEFAULT_LIMITS = CommandLimits(seconds=60.0, cpu=60, memory=2 * 1024**3, processes=128, disk=256 * 1024**2)
 _ID = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
-
-
-@dataclass(frozen=True)
-class CheckSpec:
-    """[check]: the command that judges, and the paths of the workspace that are put back before it does."""
-
-    command: str
-    verdict: Verdict = "exit"
-    protected: tuple[str, ...] = ()
-    seconds: float = 300.0
-
-
-@dataclass(frozen=True)
-class TaskFolder:
-    """One task."""
-
-    id: str
-    path: Path
-    instruction: str
-    check: CheckSpec
-    split: str = "train"
-    groups: Mapping[str, str] = field(default_factory=dict)
-    limits: CommandLimits = DEFAULT_LIMITS
-    files: tuple[tuple[str, str], ...] = ((FILES, "."),)  # what is copied, and to where in the workspace
-    judge: str = CHECK  # the directory with what its check needs
-    container: ContainerSpec | None = None  # where it is played, unless in a plain directory
-
-    def lay_out(self, directory: Path) -> None:
-        """Copy the files into a workspace, as the agent's own: it may change each of them."""
-        directory.mkdir(parents=True, exist_ok=True)
-        for source, target in ((self.path / source, directory / target) for source, target in self.files):
-            if source.is_dir():
-                copy_tree(source, target)
-            elif source.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source, target)
-
-    def put_back(self, directory: Path) -> None:
-        """Make the protected paths of a workspace what they were at the beginning, whatever is there now."""
-        for name in self.check.protected:
-            _put_back(self.path / FILES, directory, name)
 
 
 def folders_below(root: Path) -> tuple[TaskFolder, ...]:
@@ -107,222 +45,42 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def read_folder(path: Path, id: str) -> TaskFolder:
     """The task in a folder; a mistake in its `task.toml` is reported with the key."""
-    file = path / FILE
+    file, place = path / FILE, path.resolve()
     if not _ID.fullmatch(id):
         raise InputError(f"{path}: a task is named by letters, digits and . _ - +, since its name becomes its id")
     try:
-        data = tomllib.loads(read_small(file))
+        data = TaskTable(file, tomllib.loads(read_small(file)))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} cannot be read: {error}") from None
-    if "instruction" not in data and (path / "instruction.md").is_file():
-        theirs = read_harbor_task(path.resolve(), data, MOUNT)
-        check = CheckSpec(theirs.check, "json", seconds=theirs.seconds)
-        parts = (theirs.instruction, check, theirs.split, theirs.groups, theirs.limits or DEFAULT_LIMITS)
-        return TaskFolder(id, path.resolve(), *parts, theirs.files, theirs.tests, theirs.container)
-    _check_names(data, ("instruction", "split", "groups", "check", "limits"), file)
-    table = data.get("check")
-    if not isinstance(table, dict):
+    if "instruction" not in data.data and (path / "instruction.md").is_file():
+        return read_harbor_task(place, id, data)
+    data.refuse_others(("instruction", "split", "groups", "check", "limits"))
+    if not isinstance(data.data.get("check"), dict):
         raise InputError(f"{file}: the table [check] with its command is missing")
-    groups = _table(data, "groups", file)
+    instruction, check = data.text("instruction"), _check_spec(data.table("check"), path / FILES)
+    groups = data.table("groups")
+    by_group = {key: groups.text(key) for key in groups.data}
     return TaskFolder(
-        id,
-        path.resolve(),
-        _text(data, "instruction", file),
-        _check_spec(table, path, file),
-        _text(data, "split", file, "train"),
-        {key: _text(groups, key, file) for key in groups},
-        _limits(_table(data, "limits", file), file),
+        id, place, instruction, check, data.text("split", "train"), by_group, _limits(data.table("limits"))
     )
 
 
-def _check_spec(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
-    _check_names(data, tuple(each.name for each in fields(CheckSpec)), file, "check.")
-    verdict = _text(data, "verdict", file, "exit")
+def _check_spec(table: TaskTable, files: Path) -> CheckSpec:
+    table.refuse_others([each.name for each in fields(CheckSpec)])
+    verdict = table.text("verdict", "exit")
     if verdict not in get_args(Verdict):
-        raise InputError(f"{file}: check.verdict = {verdict!r} is not one of {', '.join(get_args(Verdict))}")
-    protected = data.get("protected", [])
+        raise table.refuse("verdict", f"= {verdict!r} is not one of {', '.join(get_args(Verdict))}")
+    protected = table.data.get("protected", [])
     if not isinstance(protected, list) or not all(isinstance(each, str) for each in protected):
-        raise InputError(f"{file}: check.protected must be a list of paths below {FILES}/")
+        raise table.refuse("protected", f"must be a list of paths below {FILES}/")
     for name in protected:
-        if not _is_below(name) or not (path / FILES / name).exists():
-            raise InputError(f"{file}: check.protected names {name!r}, which is not there below {FILES}/")
-    seconds = _number(data, "seconds", file, CheckSpec.seconds)
-    return CheckSpec(_text(data, "command", file), "json" if verdict == "json" else "exit", tuple(protected), seconds)
+        if not name or name.startswith("/") or ".." in name.split("/") or not (files / name).exists():
+            raise table.refuse("protected", f"names {name!r}, which is not there below {FILES}/")
+    seconds = table.number("seconds", CheckSpec.seconds)
+    return CheckSpec(table.text("command"), "json" if verdict == "json" else "exit", tuple(protected), seconds)
 
 
-def _limits(data: Mapping[str, Any], file: Path) -> CommandLimits:
-    names = tuple(each.name for each in fields(CommandLimits))
-    _check_names(data, names, file, "limits.")
-    numbers: dict[str, Any] = {name: _number(data, name, file, 0) for name in data}
+def _limits(table: TaskTable) -> CommandLimits:
+    table.refuse_others([each.name for each in fields(CommandLimits)])
+    numbers: dict[str, Any] = {name: table.number(name) for name in table.data}
     return replace(DEFAULT_LIMITS, **{n: value if n == "seconds" else int(value) for n, value in numbers.items()})
-
-
-def _check_names(data: Mapping[str, Any], names: Collection[str], file: Path, table: str = "") -> None:
-    for key in data:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            raise InputError(f"{file}: there is no key {table}{key}; {hint}")
-
-
-def _table(data: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
-    value = data.get(key, {})
-    if not isinstance(value, dict):
-        raise InputError(f"{file}: {key} must be a table")
-    return value
-
-
-def _text(data: Mapping[str, Any], key: str, file: Path, default: str | None = None) -> str:
-    value = data.get(key, default)
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{file}: {key} must be a text" + (" and is missing" if value is None else ""))
-    return value
-
-
-def _number(data: Mapping[str, Any], key: str, file: Path, default: float) -> float:
-    value = data.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or (key in data and not 0 < value < 1e18):
-        raise InputError(f"{file}: {key} must be a number above zero")
-    return float(value)
-
-
-def _is_below(name: str) -> bool:
-    return bool(name) and not name.startswith("/") and ".." not in name.split("/")
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy with links as links; the owner may write everywhere in the copy."""
-    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-    target.chmod(target.stat().st_mode | 0o700)
-    for place, directories, names in os.walk(target):
-        for name in (*directories, *names):
-            path = Path(place, name)
-            if not path.is_symlink():
-                path.chmod(path.stat().st_mode | (0o700 if path.is_dir() else 0o600))
-
-
-def _put_back(original: Path, workspace: Path, name: str) -> None:
-    """Nothing along the path may be a link: it would redirect what is written."""
-    place = workspace
-    *above, last = [part for part in name.split("/") if part not in ("", ".")]
-    for part in above:
-        place /= part
-        if place.is_symlink() or not place.is_dir():
-            _remove(place)
-            place.mkdir()
-        place.chmod(0o700)
-    place /= last
-    _remove(place)
-    source = original.joinpath(*above, last)
-    if source.is_dir():
-        copy_tree(source, place)
-    else:
-        shutil.copy2(source, place, follow_symlinks=False)
-
-
-def _remove(place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    else:
-        place.unlink(missing_ok=True)
-
-
-def files_of(workspace: Path) -> Files:
-    return Files(workspace, MOUNT)
-
-
-CHECK_MOUNT = f"/{CHECK}"
-_WORKSPACE = "workspace"
-_ANSWER = "answer.txt"
-
-
-class CheckFailed(EnvironmentFailed):
-    """The check gave no verdict."""
-
-
-@dataclass(frozen=True)
-class FolderTask:
-    """A task that is a folder, with the shell in which its check runs."""
-
-    folder: TaskFolder
-    shell: Shell
-
-    def lay_out(self, workspace: Path) -> None:
-        self.folder.lay_out(workspace)
-
-    def judge(self, workspace: Path, answer: str) -> Score:
-        return judge(self.folder, workspace, answer, self.shell)
-
-
-def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Score:
-    """Run the task's check. Of what it prints only a verdict in JSON is kept: scores are shown to models."""
-    scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
-    try:
-        directory = scratch / _WORKSPACE
-        if reason := _copy(folder, workspace, directory):
-            return Score.of(False, reason=f"the workspace cannot be judged: {reason}")
-        os.chmod(directory, 0o700)
-        folder.put_back(directory)
-        temporary = scratch / TEMPORARY
-        temporary.mkdir()
-        (temporary / _ANSWER).write_text(answer, encoding="utf-8", errors="replace")
-        return _score(folder, _shell_of(folder, shell, temporary).run(folder.check.command, directory))
-    finally:
-        remove_tree(scratch)
-
-
-def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:
-    """Copy what the agent left. That may be anything, and where it cannot be copied this returns the reason, which is
-    the agent's doing: pipes, sockets, more than the disk holds."""
-    try:
-        unpack(archive(workspace, folder.limits.disk), directory)
-    except SnapshotTooLarge:
-        return f"it is larger than the {folder.limits.disk:,} bytes of [limits] disk in its task.toml"
-    except SnapshotRefused as error:
-        return str(error).replace(str(directory), MOUNT).replace(str(workspace), MOUNT)  # the same text every time
-    return ""
-
-
-def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
-    """The agent's shell, with the check visible and the check's time limits."""
-    limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
-    own = folder.path / folder.judge
-    sandboxed = shell.bubblewrap is not None
-    variables = {
-        **shell.variables,
-        "CHECK": CHECK_MOUNT if sandboxed else str(own),
-        "WORKSPACE": MOUNT if sandboxed else str(temporary.parent / _WORKSPACE),
-        "ANSWER_FILE": f"/tmp/{_ANSWER}" if sandboxed else str(temporary / _ANSWER),
-    }
-    readable = (*shell.readable, *([(own, CHECK_MOUNT)] if own.is_dir() else []))
-    return replace(shell, limits=limits, readable=readable, variables=variables)
-
-
-def _score(folder: TaskFolder, result: CommandResult) -> Score:
-    if result.stopped:
-        return Score.of(False, reason=f"the check was stopped: {result.stopped}")
-    if folder.check.verdict == "exit":
-        return Score.of(result.code == 0, exit_code=result.code)
-    lines = [line for line in result.output.splitlines() if line.strip()]
-    try:
-        return read_score(json.loads(lines[-1]))
-    except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
-        if result.code:
-            return Score.of(False, reason=f"the check ended with exit code {result.code} and no score")
-        raise CheckFailed(
-            f"the check of task {folder.id} must print its score as JSON in its last line, a number from 0 to 1 or"
-            f' {{"score": …}}, and did not ({type(error).__name__})'
-        ) from None
-
-
-def read_score(data: Any) -> Score:
-    """A verdict in JSON: a number, or an object with `score`."""
-    table = data if isinstance(data, dict) else {"score": data}
-    value = table["score"]
-    if isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("a score lies between 0 and 1")
-    success = table.get("success", value >= 1)
-    details = {key: each for key, each in table.items() if key not in ("score", "success")}
-    return Score(bool(success), float(value), details)

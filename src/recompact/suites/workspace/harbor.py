@@ -6,7 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
-from recompact.suites.workspace.folder import CHECK, FILES, MOUNT, TaskFolder, copy_tree
+from recompact.suites.workspace.task import CHECK, FILES, MOUNT, TaskFolder, copy_tree
 
 IMAGE = "python:3.12-slim"
 SCHEMA = "1.4"

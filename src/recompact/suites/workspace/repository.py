@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.suites.workspace.folder import CHECK, FILE, FILES, TaskFolder, read_folder
+from recompact.suites.workspace.folder import read_folder
+from recompact.suites.workspace.task import CHECK, FILE, FILES, TaskFolder
 
 _SECONDS = 600  # for one git command
 
