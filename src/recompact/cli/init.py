@@ -45,37 +45,38 @@ def command(
     simulated models, and runs as it is. With --ci it writes whatever is missing of a workflow for pull requests: the
     config, a directory with the prompt, and .github/workflows/compaction.yml. It never overwrites a file.
     """
+    tasks: list[Path] = []
     if ci:
         if suite or agent or repo or scope:
             raise InputError(
                 "--ci goes with a config that is there, or with the embedded world: write the config first"
             )
-        _init_ci(_valid(name), directory, as_json)
-        return
-    if agent is None and repo is not None:
-        raise InputError("--repo is for --agent: the sample tasks of an agent are made from it")
-    if agent is not None:
+        files, words = _init_ci(_valid(name), directory)
+    elif agent is not None:
         if suite or scope or name in BENCHMARKS:
             raise InputError("--agent has tasks in folders: leave out --suite, --scope and the name of a benchmark")
-        _init_agent(_valid(name), agent, repo or Path(), directory, as_json)
-        return
-    texts = _texts(name, suite, scope)
-    files = [directory / file for file in texts]
-    _check_free(files)
-    for file, text in zip(files, texts.values(), strict=True):
-        write_file(file, text.encode(), "a config", lambda path: False, "--dir")
+        files, tasks, words = _init_agent(_valid(name), agent, repo or Path(), directory)
+    elif repo is not None:
+        raise InputError("--repo is for --agent: the sample tasks of an agent are made from it")
+    else:
+        files = _write({directory / file: text for file, text in _texts(name, suite, scope).items()})
+        key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]"
+        words = [f"Next: {command_line('check', files[0])}{key if suite or name in BENCHMARKS else ''}"]
     if as_json:
-        print_json({"files": [str(file) for file in files]})
+        made = {"files": files, **({"tasks": tasks} if tasks else {})}
+        print_json({kind: list(map(str, paths)) for kind, paths in made.items()})
         return
-    for file in files:
-        say(f"Written: {file}")
-    key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]"
-    say(f"Next: {command_line('check', files[0])}{key if suite or name in BENCHMARKS else ''}")
+    for text in (*(f"Written: {path}" for path in (*files, *tasks)), *words):
+        say(text)
 
 
-def _check_free(files: list[Path]) -> None:
-    if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
+def _write(texts: dict[Path, str], *others: Path) -> list[Path]:
+    """Write files, unless one of them, or of the `others`, is there."""
+    if taken := [str(file) for file in (*texts, *others) if file.exists() or file.is_symlink()]:
         raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move the file")
+    for file, text in texts.items():
+        write_file(file, text.encode(), "a config", lambda path: False, "--dir")
+    return list(texts)
 
 
 def _valid(name: str) -> str:
@@ -87,36 +88,30 @@ def _valid(name: str) -> str:
     return name
 
 
-def _init_agent(name: str, agent: str, repo: Path, directory: Path, as_json: bool) -> None:
+def _init_agent(name: str, agent: str, repo: Path, directory: Path) -> tuple[list[Path], list[Path], list[str]]:
     """Write a config for an agent and two tasks from a repository, with a budget that these tasks exceed."""
     config, root = directory / f"{name}.toml", directory / "tasks"
-    _check_free([config, *(root / f"sample-{number}" for number in (1, 2))])
+    _write({}, config, *(root / f"sample-{number}" for number in (1, 2)))
     samples = add_samples(root, repo)
     tokens = samples.characters // 4
     budget = min(8192, max(1024, tokens // 3 // 256 * 256))
-    text = config_text("agent.txt").format(name=name, agent=agent, budget=budget, tokens=tokens)
-    write_file(config, text.encode(), "a config", lambda path: False, "--dir")
-    if as_json:
-        print_json({"files": [str(config)], "tasks": [str(folder.path) for folder in samples.folders]})
-        return
-    say(f"Written: {config}")
-    for folder in samples.folders:
-        say(f"Written: {folder.path}")
-    say(
-        "The two tasks only show that it works. Replace them with tasks on which your agent forgets: docs/workspace.md."
-    )
+    _write({config: config_text("agent.txt").format(name=name, agent=agent, budget=budget, tokens=tokens)})
     check = command_line("check", config, options=["--play"])
-    say(f"Next: {check}; it needs OPENAI_API_KEY, or another model in [models.mine]")
+    words = [
+        "The two tasks only show that it works. Replace them with tasks on which your agent forgets:"
+        " docs/workspace.md.",
+        f"Next: {check}; it needs OPENAI_API_KEY, or another model in [models.mine]",
+    ]
+    return [config], [folder.path for folder in samples.folders], words
 
 
 PROMPT = "compaction"  # the directory of a template
 WORKFLOW = ".github/workflows/compaction.yml"
 
 
-def _init_ci(name: str, directory: Path, as_json: bool) -> None:
+def _init_ci(name: str, directory: Path) -> tuple[list[Path], list[str]]:
     """Write a workflow, and the config and the prompt that it gates where these are not there yet."""
     config, place = directory / f"{name}.toml", directory / WORKFLOW
-    _check_free([place])
     texts: dict[Path, str] = {}
     template = PROMPT
     if config.exists():
@@ -126,23 +121,17 @@ def _init_ci(name: str, directory: Path, as_json: bool) -> None:
         simulated = config_text("simulated.txt").format(name=name)
         texts[config] = simulated.replace('template = "default"   ', f'template = "{PROMPT}"')
     texts[place] = config_text("workflow.txt").replace("@CONFIG@", config.name).replace("@TEMPLATE@", template)
-    for file, text in texts.items():
-        write_file(file, text.encode(), "a config", lambda path: False, "--dir")
-    files = list(texts)
+    files, words = _write(texts), []
     if not (directory / template).exists():
         default_template().save(directory / template)
         files.append(directory / template)
-    if as_json:
-        print_json({"files": [str(file) for file in files]})
-        return
-    for file in files:
-        say(f"Written: {file}")
-    if directory / template in files and config not in texts:
-        say(
-            f'Set template = "{template}" in [compressor] of {config}, so that your agent uses the prompt that the'
-            " gate tests."
-        )
-    say(f"Next: commit them, change {template}/first.md in a pull request, and see what the gate says (docs/gate.md).")
+        if config not in texts:
+            words.append(
+                f'Set template = "{template}" in [compressor] of {config}, so that your agent uses the prompt that the'
+                " gate tests."
+            )
+    next_step = f"change {template}/first.md in a pull request, and see what the gate says (docs/gate.md)"
+    return files, [*words, f"Next: commit them, {next_step}."]
 
 
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
