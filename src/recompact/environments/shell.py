@@ -14,7 +14,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,7 @@ TEMPORARY = "tmp"
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
+_LONGEST = 100_000  # bytes of a command; the kernel takes little more
 _PATIENCE = 60.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
 
@@ -60,6 +61,19 @@ class CommandResult:
     output: str
     code: int
     stopped: str = ""
+
+
+def observe_command(command: str, run: Callable[[str], CommandResult], shown: Callable[[str], str]) -> str:
+    """Run an agent's command, and return what the agent is told of it; `shown` is what it sees of an output."""
+    if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
+        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
+    result = run(command)
+    output = shown(result.output)
+    if result.stopped:
+        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
+    if result.code:
+        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
+    return output or "The command has finished without output."
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -191,10 +191,10 @@ def literals_in(text: str) -> Literals:
     ('data/a b.xlsx',)
     """
     return {
-        "paths": _unique(_PATH.findall(text)),
-        "addresses": _unique(_ADDRESS.findall(text)),
-        "cells": _unique(_CELL.findall(text)),
-        "signatures": _unique(
+        "paths": tuple(_PATH.findall(text)),
+        "addresses": tuple(_ADDRESS.findall(text)),
+        "cells": tuple(_CELL.findall(text)),
+        "signatures": tuple(
             f"{app}.{name}" for app, name, inside in _NAMED_CALL.findall(text) if _whole(app, name, inside)
         ),
     }
@@ -203,7 +203,3 @@ def literals_in(text: str) -> Literals:
 def _whole(app: str, name: str, inside: str) -> bool:
     action = APPS[app].action(name)
     return action is not None and all(re.search(rf"\b{p}\b", inside) for p in action.parameters)
-
-
-def _unique(literals: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(literals))

@@ -10,7 +10,6 @@ import email
 import io
 import re
 import zipfile
-from dataclasses import dataclass
 from email import policy
 from email.message import EmailMessage, MIMEPart
 from typing import TYPE_CHECKING, Any, cast
@@ -106,30 +105,15 @@ def pdf_pages(data: bytes) -> list[str]:
     return [page.extract_text() for page in pages]
 
 
-@dataclass(frozen=True)
-class Mail:
-    """One e-mail, as far as it is shown."""
-
-    sender: str
-    recipient: str
-    subject: str
-    content: str
-
-
-def read_mail(data: bytes) -> Mail:
-    """Raises ValueError if its text cannot be read, as when it names no character set."""
+def mail_text(name: str, data: bytes, preview: int | None = None) -> str:
+    """An e-mail as far as it is shown. Raises ValueError if its text cannot be read, as when it names no character
+    set."""
     message = email.message_from_bytes(data, policy=policy.default)
     assert isinstance(message, EmailMessage)
-    return Mail(str(message["From"]), str(message["To"]), str(message["Subject"]), _content(message))
-
-
-def mail_text(name: str, mail: Mail, preview: int | None = None) -> str:
-    content = mail.content if preview is None else f"{mail.content[:preview]}..."
-    return (
-        f"Email ID: {name}\nFrom: {mail.sender}\nTo: {mail.recipient}\nSubject: {mail.subject}\nContent: {content}\n"
-        + "-" * 40
-        + "\n"
-    )
+    content = _content(message)
+    content = content if preview is None else f"{content[:preview]}..."
+    head = "".join(f"{key}: {message[key]}\n" for key in ("From", "To", "Subject"))
+    return f"Email ID: {name}\n{head}Content: {content}\n{'-' * 40}\n"
 
 
 def _content(message: MIMEPart) -> str:

@@ -26,7 +26,6 @@ from recompact.suites.officebench.documents import (
     open_document,
     open_workbook,
     pdf_pages,
-    read_mail,
     workbook_text,
 )
 from recompact.suites.officebench.tree import CALENDAR_LIMIT, MAIL_LIMIT, files_of_testbed
@@ -84,16 +83,8 @@ def _contain(case: Case, arguments: Arguments) -> bool:
     return True
 
 
-def _not_contain(case: Case, arguments: Arguments) -> bool:
-    return not _contain(case, arguments)
-
-
 def _file_exist(case: Case, arguments: Arguments) -> bool:
     return case.testbed.exists(arguments["file"])
-
-
-def _file_not_exist(case: Case, arguments: Arguments) -> bool:
-    return not _file_exist(case, arguments)
 
 
 def _excel_cell_value(case: Case, arguments: Arguments) -> bool:
@@ -140,9 +131,9 @@ def _calendar_no_overlap(case: Case, arguments: Arguments) -> bool:
 
 _FUNCTIONS: Mapping[str, Callable[[Case, Arguments], bool]] = {
     "evaluate_contain": _contain,
-    "evaluate_not_contain": _not_contain,
+    "evaluate_not_contain": lambda case, arguments: not _contain(case, arguments),
     "evaluate_file_exist": _file_exist,
-    "evaluate_file_not_exist": _file_not_exist,
+    "evaluate_file_not_exist": lambda case, arguments: not _file_exist(case, arguments),
     "evaluate_excel_cell_value": _excel_cell_value,
     "evaluate_excel_cell_comparator": _excel_cell_comparator,
     "evaluate_exact_match": _exact_match,
@@ -180,7 +171,7 @@ def _mailbox_text(testbed: Files, user: str) -> str:
         return ""
     names = testbed.names(mailbox, ".eml")
     try:
-        return "".join(mail_text(name, read_mail(testbed.read(f"{mailbox}/{name}", MAIL_LIMIT))) for name in names)
+        return "".join(mail_text(name, testbed.read(f"{mailbox}/{name}", MAIL_LIMIT)) for name in names)
     except (ActionError, ValueError):
         return ""
 

@@ -47,9 +47,9 @@ def literals_in(text: str) -> Literals:
     {'tokens': ('pay-0123abcd',), 'ids': (), 'signatures': ('contacts.login',)}
     """
     return {
-        "tokens": tuple(dict.fromkeys(TOKEN.findall(text))),
-        "ids": tuple(dict.fromkeys(RECORD_ID.findall(text))),
-        "signatures": tuple(dict.fromkeys(name for name, whole in named_apis(text) if whole)),
+        "tokens": tuple(TOKEN.findall(text)),
+        "ids": tuple(RECORD_ID.findall(text)),
+        "signatures": tuple(name for name, whole in named_apis(text) if whole),
     }
 
 

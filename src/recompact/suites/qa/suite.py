@@ -242,7 +242,7 @@ class QaSuite:
 
     def literals(self, text: str) -> Literals:
         """Years and other numbers, which no agent can guess."""
-        return {"numbers": tuple(dict.fromkeys(_NUMBER.findall(text)))}
+        return {"numbers": tuple(_NUMBER.findall(text))}
 
 
 def _retriever(

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from recompact.environments.files import ActionError, tree_excess
 from recompact.environments.own_directory import empty_directory, remove_tree
 from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
-from recompact.environments.shell import TEMPORARY, CommandResult, Shell
+from recompact.environments.shell import TEMPORARY, CommandResult, Shell, observe_command
 from recompact.environments.snapshots import VOLATILE
 from recompact.suites.workspace.container import Container, ContainerSpec, Engine
 from recompact.suites.workspace.task import MOUNT, CheckFailed, TaskFolder, files_of, judge, read_score
@@ -33,8 +33,6 @@ SHOWN = 16_000
 
 LINES = 400
 """Lines of a file that are shown at once, unless the agent asks for another number."""
-
-_LONGEST = 100_000  # bytes of a command; the kernel takes little more
 
 Arguments = Mapping[str, Any]
 
@@ -94,7 +92,7 @@ Run = Callable[[str], CommandResult]
 def do(name: str, arguments: Arguments, files: TextFiles, run: Run) -> str:
     """Carry out an action other than `finish`, and say what came of it."""
     if name == "shell":
-        return _run(_text(arguments, "command"), run)
+        return observe_command(_text(arguments, "command"), run, keep_both_ends)
     actions: Mapping[str, Callable[[Arguments, TextFiles], str]] = {
         "read_file": _read,
         "write_file": _write,
@@ -103,18 +101,6 @@ def do(name: str, arguments: Arguments, files: TextFiles, run: Run) -> str:
     if name not in actions:
         raise ActionError(f"there is no tool {name[:80]!r}")
     return actions[name](arguments, files)
-
-
-def _run(command: str, run: Run) -> str:
-    if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
-        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
-    result = run(command)
-    output = keep_both_ends(result.output)
-    if result.stopped:
-        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
-    if result.code:
-        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
-    return output or "The command has finished without output."
 
 
 def _read(arguments: Arguments, files: TextFiles) -> str:

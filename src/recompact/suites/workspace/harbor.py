@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
-from recompact.suites.workspace.task import CHECK, FILES, MOUNT, TaskFolder, copy_tree
+from recompact.suites.workspace.task import CHECK, FILES, MOUNT, TaskFolder, copy_tree, toml
 
 IMAGE = "python:3.12-slim"
 SCHEMA = "1.4"
@@ -37,15 +36,11 @@ def write_harbor_task(folder: TaskFolder, target: Path, image: str = IMAGE) -> N
 
 
 def _settings(folder: TaskFolder) -> str:
-    lines = [f'schema_version = "{SCHEMA}"', "", "[metadata]", f"split = {_text(folder.split)}"]
-    lines += [f"{_text(key)} = {_text(value)}" for key, value in folder.groups.items() if key != "split"]
+    lines = [f'schema_version = "{SCHEMA}"', "", "[metadata]", f"split = {toml(folder.split)}"]
+    lines += [f"{toml(key)} = {toml(value)}" for key, value in folder.groups.items() if key != "split"]
     lines += ["", "[verifier]", f"timeout_sec = {folder.check.seconds:.1f}"]
     lines += ["", "[environment]", f'workdir = "{MOUNT}"', f"memory_mb = {folder.limits.memory // 1024**2}"]
     return "\n".join(lines) + "\n"
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _verifier(folder: TaskFolder) -> str:

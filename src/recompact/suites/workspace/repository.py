@@ -7,7 +7,6 @@ was read first has to survive every compaction, and a check can know it without 
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from recompact.errors import InputError
 from recompact.suites.workspace.folder import read_folder
-from recompact.suites.workspace.task import CHECK, FILE, FILES, TaskFolder
+from recompact.suites.workspace.task import CHECK, FILE, FILES, TaskFolder, toml
 
 _SECONDS = 600  # for one git command
 
@@ -106,13 +105,10 @@ def _git(*arguments: str) -> bytes:
 def _toml(
     origin: str, instruction: str, check: str, split: str, groups: Mapping[str, str], protected: Sequence[str]
 ) -> str:
-    def text(value: object) -> str:
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-    lines = [f"# {' '.join(origin.split())}", f"instruction = {text(instruction)}", f"split = {text(split)}", ""]
+    lines = [f"# {' '.join(origin.split())}", f"instruction = {toml(instruction)}", f"split = {toml(split)}", ""]
     if groups:
-        lines += ["[groups]", *(f"{text(key)} = {text(value)}" for key, value in groups.items()), ""]
-    lines += ["[check]", f"command = {text(check)}", f"protected = {text(list(protected))}", ""]
+        lines += ["[groups]", *(f"{toml(key)} = {toml(value)}" for key, value in groups.items()), ""]
+    lines += ["[check]", f"command = {toml(check)}", f"protected = {toml(list(protected))}", ""]
     return "\n".join(lines)
 
 

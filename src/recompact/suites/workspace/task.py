@@ -119,6 +119,11 @@ class TaskTable:
         return float(value)
 
 
+def toml(value: str | list[str]) -> str:
+    """A value of a TOML file."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def copy_tree(source: Path, target: Path) -> None:
     """Copy with links as links; the owner may write everywhere in the copy."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)

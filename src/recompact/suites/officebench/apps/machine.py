@@ -7,31 +7,24 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from recompact.environments.files import ActionError
+from recompact.environments.shell import observe_command
 from recompact.suites.officebench.apps.spec import App, Desk, shorten
 from recompact.suites.officebench.tree import MOUNT
 
 SHOWN = 10_000
 """Characters of a command's output that an agent is shown."""
 
-_LONGEST = 100_000  # bytes; the kernel takes little more
-
 SHELL = App("shell", f"commands in the directory {MOUNT}, which holds data/, emails/ and calendar/")
 
 
 @SHELL.read("command", f"run a shell command in {MOUNT}; there is no network and nothing outside can be changed")
 def _command(desk: Desk, command: str) -> str:
-    if "\0" in command or len(command.encode()) > _LONGEST:
-        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
-    result = desk.shell.run(command, desk.files.root)
-    output = shorten(result.output, SHOWN)
-    if result.stopped:
-        raise ActionError(f"the command was stopped: {result.stopped}. Its output:\n{output}")
-    if result.code:
-        raise ActionError(f"the command failed with exit code {result.code}. Its output:\n{output}")
-    return output or "The command has finished without output."
+    run, shown = partial(desk.shell.run, directory=desk.files.root), partial(shorten, limit=SHOWN)
+    return observe_command(command, run, shown)
 
 
 _LENGTH = 2_000

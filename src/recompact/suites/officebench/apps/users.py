@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from recompact.environments.files import ActionError
 from recompact.suites.officebench.apps.spec import App, Desk
-from recompact.suites.officebench.documents import mail_text, read_mail
+from recompact.suites.officebench.documents import mail_text
 from recompact.suites.officebench.tree import CALENDAR_LIMIT, MAIL_LIMIT, plain_name
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _read_email(desk: Desk, username: str, email_id: str) -> str:
 
 def _show_mail(desk: Desk, user: str, name: str, preview: int | None = None) -> str:
     try:
-        return mail_text(name, read_mail(desk.files.read(f"emails/{user}/{name}", MAIL_LIMIT)), preview)
+        return mail_text(name, desk.files.read(f"emails/{user}/{name}", MAIL_LIMIT), preview)
     except ValueError as error:
         return f"Email ID: {name}\nIt cannot be read: {error}\n"
 
