@@ -42,6 +42,7 @@ from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, wit
 from recompact.evaluation.paired import Comparison, compare
 from recompact.evaluation.summary import Evaluation, arm_table, evaluation
 from recompact.values.candidate import Candidate
+from recompact.values.chat import sha256
 from recompact.values.outputs import add_files
 from recompact.values.texts import command_line, quantity
 
@@ -81,11 +82,23 @@ def command(
         with open_run(run_path("evaluate", directory)) as store:
             arms = [*ARMS, f"{config.adapt.method}={result.resolve()}"]
             shown, comparison, evaluated = asyncio.run(_evaluate(config, store, arms, test, runs, quiet=as_json))
-    digest = _join_digests(digest, evaluated)  # of the records alone: the report is made from them
+    digest = sha256(digest + evaluated)  # of the records alone: the report is made from them
     runs_made = (str(path), str(run_path("evaluate", directory)))
     page = write_report(runs_made, directory, directory / "report.html", title=TITLE)
     if as_json:
-        _print_json(adapted, shown, comparison, verified, result, page["report"], digest)
+        print_json(
+            {
+                "simulated": True,
+                "boundaries": verified.boundaries,
+                "harmful": verified.retained,
+                "winner": adapted.winner,
+                "template": str(result),
+                "report": page["report"],
+                "arms": {arm.label: shown.metrics(arm).to_json() for arm in shown.arms},
+                "comparison": comparison.to_json(),
+                "digest": digest,
+            }
+        )
         click.echo(f"digest: {digest}", err=True)
         return
     _print_story(adapted, shown, page, _harm(verified))
@@ -171,12 +184,6 @@ def _harm(verified: Statement) -> str:
     )
 
 
-def _join_digests(*digests: str) -> str:
-    import hashlib
-
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
     """What was found (about the arms, in the words of the report), what changed, and the table."""
     *meaning, _ = zip(page["answer"], page["numbers"], strict=True)  # the last is about boundaries, in its own terms
@@ -203,27 +210,3 @@ def _print_clauses(candidate: Candidate) -> None:
         say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
     if general := sum(not clause.answers for clause in candidate.clauses):
         say(f"Besides, {quantity(general, 'change')} in CHANGES.md answer nothing observed here.")
-
-
-def _print_json(
-    adapted: Adaptation,
-    shown: Evaluation,
-    comparison: Comparison,
-    verified: Statement,
-    result: Path,
-    report: str,
-    digest: str,
-) -> None:
-    print_json(
-        {
-            "simulated": True,
-            "boundaries": verified.boundaries,
-            "harmful": verified.retained,
-            "winner": adapted.winner,
-            "template": str(result),
-            "report": report,
-            "arms": {arm.label: shown.metrics(arm).to_json() for arm in shown.arms},
-            "comparison": comparison.to_json(),
-            "digest": digest,
-        }
-    )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 
 from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.options import POSITIVE, RUN, Directory, DryRun, Json, as_command
-from recompact.cli.probe import Material, agree_to_probe, material_of
+from recompact.cli.probe import agree_to_probe, material_of
 from recompact.cli.progress import watch
 from recompact.cli.running import Job, print_forecast, this_command
 from recompact.cli.verify import locate_run
@@ -99,9 +100,16 @@ def command(
         run_file = run_path(run or f"{config.stem}-gate", config.parent / asked.run.directory)
         opened = _open_tasks(_side(base, asked), _side(new, asked), asked, run_file, quiet=as_json)
     elif replayed is not None:
+        for text in (base, new):
+            if text.endswith(".toml"):
+                raise InputError(f"{text}: stored compactions belong to one config; compare two with --tasks")
         run_file, file = locate_run(replayed, run, directory)
         asked = load_config(file)
-        opened = _open_replays(base, new, asked, run_file, quiet=as_json)
+
+        def replays(study: Study) -> PairSource:
+            return replay_pairs(study, *(parse_side(text, study.config, study.template) for text in (base, new)))
+
+        opened = _open_pairs(asked, run_file, replays, quiet=as_json)
     else:
         material = material_of((str(probed),), run, directory, models, None)
         asked, run_file = material.config, material.place(run)
@@ -110,7 +118,8 @@ def command(
         asks = material.check_models(arms)
         if material.run is None and asks and not dry_run:
             agree_to_probe(material, len(material.points), forecast_pairs(asked, material.points, arms, pairs), yes=yes)
-        opened = _open_probes(arms, material, run_file, quiet=as_json)
+        probes = partial(probe_pairs, points=material.points, base=arms[0], new=arms[1])
+        opened = _open_pairs(asked, run_file, probes, quiet=as_json, **material.suite)
     if dry_run:
         from recompact.evaluation.reproduction.forecast import forecast_gate
 
@@ -172,27 +181,14 @@ def _stem(config: Config) -> str:
 
 
 @asynccontextmanager
-async def _open_replays(
-    base: str, new: str, config: Config, run_file: Path, *, quiet: bool
+async def _open_pairs(
+    config: Config, run_file: Path, source: Callable[[Study], PairSource], *, quiet: bool, **opened: Any
 ) -> AsyncIterator[PairSource]:
-    for text in (base, new):
-        if text.endswith(".toml"):
-            raise InputError(f"{text}: stored compactions belong to one config; compare two with --tasks")
+    """Pairs of compactions, in one run."""
     with open_run(run_file) as store:
-        async with open_study(config, store) as study:
-            arms = [parse_side(text, config, study.template) for text in (base, new)]
+        async with open_study(config, store, **opened) as study:
             with watch(study, "gate", quiet=quiet) as shown:
-                yield replay_pairs(shown, *arms)
-
-
-@asynccontextmanager
-async def _open_probes(
-    arms: Sequence[Arm], material: Material, run_file: Path, *, quiet: bool
-) -> AsyncIterator[PairSource]:
-    with open_run(run_file) as store:
-        async with open_study(material.config, store, **material.suite) as study:
-            with watch(study, "gate", quiet=quiet) as shown:
-                yield probe_pairs(shown, material.points, *arms)
+                yield source(shown)
 
 
 async def _play(job: Job, opened: Opened, margin: float, pairs: int, seed: int) -> Gate:
