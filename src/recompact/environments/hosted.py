@@ -70,7 +70,7 @@ class HostedSuite(HostSettings):
         except WrongShape as error:
             raise SuiteFailed(f"suite {self.name}: tasks returned the wrong thing: {error}") from None
         except EnvironmentFailed as failure:
-            raise SuiteFailed(str(failure), getattr(failure, "option", None)) from failure
+            raise SuiteFailed(str(failure), failure.option) from failure
         finally:
             await process.end()
 

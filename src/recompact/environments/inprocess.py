@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -73,7 +72,7 @@ class InProcessSuite:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
         return InProcessEpisode(
-            partial(_environment, self._suite, task),
+            lambda: self._suite.environment(task),
             task.id,
             suite=self._suite,
             suite_name=self.name,
@@ -139,7 +138,10 @@ class InProcessEpisode:
             data = self._do("snapshot", lambda environment: shape_snapshot(take(environment, self._strategy)), True)
             return Snapshot(self._strategy, data)
         except NotImplementedError:
-            return self._replay_snapshot()
+            if not self._whole:
+                text = "its state was put back, so its actions are not all known"
+                raise EnvironmentFailed(f"{self._what}: {text}") from None
+            return record(self._log)
 
     async def restore(self, snapshot: Snapshot) -> None:
         if snapshot.strategy == REPLAY:
@@ -195,15 +197,6 @@ class InProcessEpisode:
         if asks:
             text = "this environment asks for a model, which only a hosted one can: set [suite] host = true"
             raise EnvironmentFailed(f"{self._what}: {text}")
-
-    def _replay_snapshot(self) -> Snapshot:
-        if not self._whole:
-            raise EnvironmentFailed(f"{self._what}: its state was put back, so its actions are not all known")
-        return record(self._log)
-
-
-def _environment(suite: Suite, task: Task) -> Environment:
-    return suite.environment(task)
 
 
 class _TooLongError(BaseException):

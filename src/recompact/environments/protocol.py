@@ -205,18 +205,16 @@ class NoSandbox(InputError):
 
 
 class EnvironmentFailed(RecompactError):
-    """This episode is broken: its host crashed, hung or raised. No other episode is affected."""
-
-
-class HostFailed(EnvironmentFailed):
-    """This episode's host did not come up: its process could not be started, or the suite could not be loaded in it.
-
-    `option` is the one that the suite does not take, if that was the reason.
-    """
+    """This episode is broken: its host crashed, hung or raised. No other episode is affected. `option` is one that the
+    suite does not take, if that was the reason."""
 
     def __init__(self, text: str, option: str | None = None) -> None:
         super().__init__(text)
         self.option = option
+
+
+class HostFailed(EnvironmentFailed):
+    """This episode's host did not come up: its process could not be started, or the suite could not be loaded in it."""
 
 
 class EpisodeLost(RecompactError):
@@ -227,7 +225,3 @@ class EpisodeLost(RecompactError):
 class SuiteFailed(EnvironmentFailed, InputError):
     """The suite itself cannot be used: it has no name, or no list of tasks that names each of them once; or it does not
     take an `option`, which only its host could tell."""
-
-    def __init__(self, text: str, option: str | None = None) -> None:
-        super().__init__(text)
-        self.option = option

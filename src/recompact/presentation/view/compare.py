@@ -68,7 +68,7 @@ def compare_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     if not line.evaluation:
         raise InputError(f"{store.path} is not an evaluation: it has only one arm")
     groups, labels = group_values(store, phase_of(store)), store.metadata.arm_order
-    query = _restrict_query(_query_in(parameters), groups, labels)
+    query = _query_in(parameters, groups, labels)
     page: dict[str, Any] = {"query": query, "groups": groups, "arms": labels, "outcomes": OUTCOMES}
     page |= {"filter": _filled_parameters(parameters), "chosen_by_outcome": BY_OUTCOME}
     page |= {"report": None, "problem": "", "differing": (), "hidden": 0, "equal": 0}
@@ -85,24 +85,22 @@ def compare_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     return "compare.html.jinja", page
 
 
-def _query_in(parameters: Parameters) -> CompareQuery:
-    return CompareQuery(*(text_in(parameters, key) for key in ("group", "task", "outcome", "first", "second")))
-
-
 def _filled_parameters(parameters: Parameters) -> dict[str, str]:
     """What the address asks for, to link to another view of the same."""
     keys = ("task", "arm", "outcome", "group", "first", "second")
     return {key: text for key in keys if (text := text_in(parameters, key))}
 
 
-def _restrict_query(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
-    """The query without what does not exist, and with two arms to set side by side where there are two."""
-    first = query.first if query.first in labels else labels[-1] if labels else ""
+def _query_in(parameters: Parameters, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
+    """What an address asks for, without what does not exist, and with two arms to set side by side where there are
+    two."""
+    keys = ("group", "task", "outcome", "first", "second")
+    group, task, outcome, first, second = (text_in(parameters, key) for key in keys)
+    first = first if first in labels else labels[-1] if labels else ""
     others = [label for label in labels if label != first]
-    second = query.second if query.second in others else others[0] if others else ""
-    group = query.group if query.group in groups else ""
-    outcome = query.outcome if query.outcome in OUTCOMES and second else ""
-    return CompareQuery(group, query.task.strip(), outcome, first, second)
+    second = second if second in others else others[0] if others else ""
+    outcome = outcome if outcome in OUTCOMES and second else ""
+    return CompareQuery(group if group in groups else "", task.strip(), outcome, first, second)
 
 
 @lru_cache(maxsize=16)
@@ -164,7 +162,7 @@ def figures_page(store: Store, line: RunLine, parameters: Parameters) -> Page:
     path, changed = str(store.path), last_change(store.path)
     if line.evaluation:
         groups, labels = group_values(store, phase_of(store)), store.metadata.arm_order
-        query = _restrict_query(_query_in(parameters), groups, labels)
+        query = _query_in(parameters, groups, labels)
         subject, drawings = _of_arms(path, changed, line.place.name, query)
         page["by_outcome"] = bool(query.outcome)
     else:

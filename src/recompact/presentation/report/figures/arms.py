@@ -137,12 +137,10 @@ def simulated_words(evaluation: Evaluation) -> str:
 
 
 def arm_looks(evaluation: Evaluation) -> dict[str, Look]:
-    """The look of each arm, by its name without the budget."""
-    return looks(arm.base if arm.compresses else "none" for arm in evaluation.arms)
-
-
-def look_of(arm: ArmRuns, by_name: dict[str, Look]) -> Look:
-    return by_name[arm.base if arm.compresses else "none"]
+    """The look of each arm, by its label: of the same name, without the budget, it is the same."""
+    names = {arm.label: arm.base if arm.compresses else "none" for arm in evaluation.arms}
+    by_name = looks(names.values())
+    return {label: by_name[name] for label, name in names.items()}
 
 
 def figure_estimates(evaluation: Evaluation) -> Estimates:
@@ -176,7 +174,7 @@ def _dots(axes: Any, evaluation: Evaluation, estimates: Estimates, key: str) -> 
         axes.axvline(100 * estimates[whole.label][key].value, color=INK, alpha=0.6, lw=0.8, ls=(0, (4, 3)))
     for n, arm in enumerate(evaluation.arms):
         e = estimates[arm.label][key]
-        look = look_of(arm, colors)
+        look = colors[arm.label]
         axes.plot([100 * e.low, 100 * e.high], [n, n], color=look.color, lw=1.6, solid_capstyle="round")
         axes.plot([100 * e.value], [n], look.marker(arm.scope), color=look.color, markersize=5.5)
         note(axes, f"{100 * e.value:.1f}", x=1.02, y=n, transform=axes.get_yaxis_transform(), va="center_baseline")
@@ -232,15 +230,15 @@ def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     arms = [arm for arm in evaluation.arms if "tokens" in estimates[arm.label]]
     families = [[arms[budget] for budget in sorted(arms)] for arms in swept_arms(evaluation).values()]
     colors = arm_looks(evaluation)
-    entries = [look_of(own[0], colors).entry(label(own[0].base, own[0].scope), own[0].scope) for own in families]
+    entries = [colors[own[0].label].entry(label(own[0].base, own[0].scope), own[0].scope) for own in families]
     points = {arm.label: _point(estimates, arm, key) for arm in arms}
     with drawing(5.4, 3.6 + (legend_height([entry.get_label() for entry in entries], 5.4) if entries else 0)) as figure:
         axes = figure.subplots()
         for own in families:
-            look, line = look_of(own[0], colors), [points[arm.label] for arm in own if arm.label in points]
+            look, line = colors[own[0].label], [points[arm.label] for arm in own if arm.label in points]
             axes.plot(*zip(*line, strict=True), look.line(own[0].scope), color=look.color, lw=0.8, alpha=0.6)
         for arm in arms:
-            look, (x, y), e = look_of(arm, colors), points[arm.label], estimates[arm.label][key]
+            look, (x, y), e = colors[arm.label], points[arm.label], estimates[arm.label][key]
             if len(arms) <= FEW:
                 axes.plot([x, x], [100 * e.low, 100 * e.high], color=look.color, alpha=0.3, lw=1.0)
             axes.plot([x], [y], look.marker(arm.scope), color=look.color)
@@ -254,7 +252,7 @@ def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
         if entries:
             legend(figure, entries)
         swept = {arm.label: f"{arm.settings['budget']:,}" for own in families for arm in own}
-        named = [(swept.get(a.label) or short_label(a.label, 30), points[a.label], look_of(a, colors)) for a in arms]
+        named = [(swept.get(a.label) or short_label(a.label, 30), points[a.label], colors[a.label]) for a in arms]
         _name_points(axes, named)
     return Figure(
         "reliability-tokens",
