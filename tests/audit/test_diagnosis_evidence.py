@@ -26,7 +26,7 @@ from recompact.audit.diagnosis import (
     diagnose_observed,
     observed_evidence,
     plan_diagnosis,
-    write_observed,
+    write_revision,
 )
 from recompact.audit.findings import Need, Scene, ShownCall
 from recompact.audit.scoring import Assessment, RankedCompaction
@@ -237,7 +237,7 @@ def test_the_outcome_as_json() -> None:
 
 def test_the_revised_template_is_written_with_where_it_came_from(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert write_observed(observed(), out, "2026-01-02") is True
+    assert write_revision(observed(), out, "2026-01-02") is True
     assert load(out) == REVISED
     text = (out / "manifest.json").read_text(encoding="utf-8")
     assert "é too" in text
@@ -259,7 +259,7 @@ def test_the_revised_template_is_written_with_where_it_came_from(tmp_path: Path)
 
 @pytest.mark.parametrize("candidate", [None, Candidate("observed-1", None)])
 def test_without_a_revision_nothing_is_written(tmp_path: Path, candidate: Candidate | None) -> None:
-    assert write_observed(observed(candidate=candidate), tmp_path / "out", "2026-01-02") is False
+    assert write_revision(observed(candidate=candidate), tmp_path / "out", "2026-01-02") is False
     assert not (tmp_path / "out").exists()
 
 

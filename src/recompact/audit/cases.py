@@ -4,7 +4,7 @@ and all that is known of it once its window is complete."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from recompact.audit.findings import AuditedCompaction, Failure, Need, Refetch, Reread, Scene, ShownCall
@@ -177,46 +177,28 @@ def _stands_in(literal: Literal, texts: Iterable[str]) -> bool:
     return any(covers(text, literal) for text in texts)
 
 
-def scene(
-    tail: Sequence[Step],
-    event: CompactionEvent,
-    window: Sequence[Step],
-    boundary: Horizon,
-    asked: str,
-) -> Scene:
-    """A compaction in readable form."""
+def scene(tail: Sequence[Step], event: CompactionEvent, asked: str) -> Scene:
+    """A compaction in readable form, with the calls before it."""
     before = tuple(ShownCall(step.line, step.effect.line, step.excerpt) for step in tail)
-    after = tuple(
-        ShownCall(step.line, step.effect.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))
-        for step in window
-    )
-    summary = "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY]
-    return Scene(before, summary, after, asked)
+    return Scene(before, "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY], asked)
 
 
 @dataclass
 class PendingCompaction:
     """A compaction whose window is still open."""
 
+    compaction: AuditedCompaction  # as far as it is known
     event: CompactionEvent
     boundary: Horizon
-    ordinal: int
     before: int | None
     after: int | None
     chars_before: int  # 0 where the file does not hold what was compacted
     chars_after: int
-    dropped_calls: int
-    kept_calls: int
-    since_edit: int | None
-    reading_phase: bool
     dropped: list[Text]
     kept: list[Text]
     known: dict[int, Step]
     earlier_summary: str
-    tail: list[Step]
-    asked: str
     folder: str  # that the session runs in
-    in_all: tuple[int, int]  # calls of any kind that were dropped and kept
     first: Size | None = None  # what the file reports of the first reply after it
 
 
@@ -224,44 +206,37 @@ def settle(
     pending: PendingCompaction, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]
 ) -> AuditedCompaction:
     """What a compaction and the calls after it show; `since` are the texts after it."""
-    boundary, event = pending.boundary, pending.event
+    boundary, event, compaction = pending.boundary, pending.event, pending.compaction
     window = steps[: WIDE.window]
     points, measured = {}, {}
     starts_turn = steps[0].starts_turn if steps else None
     for scheme in schemes:
         counted = [step for step in steps[: scheme.window] if step.effect.kind not in ASIDE]
         measured[scheme.name] = len(counted)
-        if len(counted) >= scheme.least and pending.dropped_calls:
+        if len(counted) >= scheme.least and compaction.dropped_calls:
             values = measure(steps[: scheme.window], boundary)
-            points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
+            points[scheme.name] = Point(values, compaction.dropped_calls, bool(starts_turn), len(counted))
     before, after, estimated = _sizes(pending)
-    return AuditedCompaction(
-        pending.ordinal,
-        event.line,
-        event.kind,
-        event.trigger,
-        event.identity,
-        before,
-        after,
-        estimated,
-        len(event.summary) if event.summary is not None else None,
-        pending.dropped_calls,
-        pending.kept_calls,
-        len(steps),
-        starts_turn,
-        pending.since_edit,
-        pending.reading_phase,
-        points,
-        refetches(window, boundary, pending.known),
-        rereads(window, boundary, pending.known),
-        failures(window, boundary),
-        needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary, pending.folder),
-        scene(pending.tail, event, window, boundary, pending.asked),
-        event.summary is not None,
-        *pending.in_all,
-        measured,
-        lost_rules(pending.dropped, pending.kept, event),
-        _bill(pending, before, after),
+    shown = (
+        ShownCall(step.line, step.effect.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))
+        for step in window
+    )
+    return replace(
+        compaction,
+        scene=replace(compaction.scene, after=tuple(shown)),
+        before=before,
+        after=after,
+        estimated=estimated,
+        following=len(steps),
+        starts_turn=starts_turn,
+        points=points,
+        measured=measured,
+        refetches=refetches(window, boundary, pending.known),
+        rereads=rereads(window, boundary, pending.known),
+        failures=failures(window, boundary),
+        needs=needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary, pending.folder),
+        lost_rules=lost_rules(pending.dropped, pending.kept, event),
+        bill=_bill(pending, before, after),
     )
 
 

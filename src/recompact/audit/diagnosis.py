@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from recompact.adaptation.evidence import (
     FACTS,
@@ -141,6 +141,18 @@ class ObservedDiagnosis:
     candidate: Candidate | None  # None where nothing was diagnosed
     tokens: int
     money: float
+    method: ClassVar[str] = "audit --diagnose"
+
+    @property
+    def changes(self) -> list[str]:
+        """What changed, and why, in lines."""
+        lines = [f"**{OBSERVATIONAL}**", "", self.statement, ""]
+        if self.candidate and self.candidate.template:
+            for part in ("first", "update"):
+                lines += [f"## {part}.md", "", *section_changes(self.original, self.candidate.template, part)]
+            lines += ["## Clauses and the compactions they answer", ""]
+            lines += clause_lines(self.candidate.clauses, findings_by_boundary(self.diagnoses))
+        return lines
 
     @property
     def statement(self) -> str:
@@ -209,42 +221,6 @@ async def diagnose_observed(config: Config, plan: Plan, template: Template, coun
     return ObservedDiagnosis(plan, tuple(diagnoses), template, candidate, spending.tokens, spending.money)
 
 
-def write_observed(result: ObservedDiagnosis, directory: Path, date: str) -> bool:
-    """Write the revised template with its provenance; returns whether there is one."""
-    candidate = result.candidate
-    if candidate is None or candidate.template is None:
-        return False
-    changes = _changes(result, candidate, candidate.template)
-    write_revision(directory, result.original, candidate.template, "audit --diagnose", date, result.to_json(), changes)
-    return True
-
-
-def write_revision(
-    directory: Path, original: Template, revised: Template, method: str, date: str, record: dict[str, Any], changes: str
-) -> None:
-    """Write a template that was revised from transcripts, with its provenance, its record and its changes."""
-    provenance = {
-        "revised_by": f"recompact {__version__}",
-        "method": method,
-        "evidence": "observational",
-        "parent": original.hash,
-    }
-    manifest = {**provenance, "hash": revised.hash, "date": date, **record}
-    with replaced_directory(directory, RESULT, "--revised") as fresh:
-        replace(revised, provenance=provenance).write_parts(fresh)
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        (fresh / MANIFEST).write_text(text, encoding="utf-8")
-        (fresh / "CHANGES.md").write_text(changes, encoding="utf-8")
-
-
-def _changes(result: ObservedDiagnosis, candidate: Candidate, revised: Template) -> str:
-    lines = ["# What changed, and why", "", f"**{OBSERVATIONAL}**", "", result.statement, ""]
-    for part in ("first", "update"):
-        lines += [f"## {part}.md", "", *section_changes(result.original, revised, part)]
-    lines += ["## Clauses and the compactions they answer", ""]
-    return "\n".join([*lines, *clause_lines(candidate.clauses, findings_by_boundary(result.diagnoses)), ""])
-
-
 UNVERIFIED = (
     "Not verified: each clause is the answer of the method `facts` to what summaries in transcripts lacked. Nothing was"
     " continued without the compaction; `recompact adapt` does that on your own tasks."
@@ -259,6 +235,11 @@ class Draft:
     readable: int
     kinds: tuple[MissingKind, ...]
     candidate: Candidate | None
+    method: ClassVar[str] = "audit --draft"
+
+    @property
+    def changes(self) -> list[str]:
+        return [f"**{UNVERIFIED}**", "", *(f"- {line}" for line in draft_lines(self))]
 
     @property
     def clauses(self) -> tuple[tuple[MissingKind, str], ...]:
@@ -289,20 +270,29 @@ def draft(assessment: Assessment) -> Draft:
     return Draft(template, len(readable), kinds, candidate)
 
 
-def write_draft(drafted: Draft, directory: Path, date: str) -> bool:
-    """Write the template with the clauses; returns whether there is one."""
-    if drafted.candidate is None or drafted.candidate.template is None:
-        return False
-    changes = "\n".join(
-        ["# What changed, and why", "", f"**{UNVERIFIED}**", "", *(f"- {line}" for line in draft_lines(drafted)), ""]
-    )
-    revised = drafted.candidate.template
-    write_revision(directory, drafted.original, revised, "audit --draft", date, drafted.to_json(), changes)
-    return True
-
-
 def draft_lines(drafted: Draft) -> Iterator[str]:
     """Each clause with what it rests on."""
     for kind, text in drafted.clauses:
         where = "compaction" if kind.boundaries == 1 else "compactions"
         yield f"{text} ({kind.words} at {kind.boundaries:,} {where})"
+
+
+def write_revision(result: ObservedDiagnosis | Draft, directory: Path, date: str) -> bool:
+    """Write the template that was revised from transcripts, with its provenance, its record and its changes; returns
+    whether there is one."""
+    if result.candidate is None or (revised := result.candidate.template) is None:
+        return False
+    provenance = {
+        "revised_by": f"recompact {__version__}",
+        "method": result.method,
+        "evidence": "observational",
+        "parent": result.original.hash,
+    }
+    manifest = {**provenance, "hash": revised.hash, "date": date, **result.to_json()}
+    with replaced_directory(directory, RESULT, "--revised") as fresh:
+        replace(revised, provenance=provenance).write_parts(fresh)
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        (fresh / MANIFEST).write_text(text, encoding="utf-8")
+        changes = "\n".join(["# What changed, and why", "", *result.changes, ""])
+        (fresh / "CHANGES.md").write_text(changes, encoding="utf-8")
+    return True

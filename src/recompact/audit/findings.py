@@ -87,42 +87,46 @@ class Scene:
 
     before: tuple[ShownCall, ...]
     summary: str
-    after: tuple[ShownCall, ...]
     asked: str  # the user's last message before it
+    after: tuple[ShownCall, ...] = ()
 
 
 @dataclass(frozen=True)
 class AuditedCompaction:
-    """One compaction and what followed it. Sizes are reported by the harness, or else estimated from characters."""
+    """One compaction, and once that is known what followed it. Sizes are reported by the harness, or else estimated
+    from characters."""
 
     ordinal: int
     line: int
     kind: str
     trigger: str
     identity: str
-    before: int | None
-    after: int | None
-    estimated: bool
-    summary_chars: int | None
+    summary_chars: int | None  # None where the file does not hold it in readable form
     dropped_calls: int  # that the measures count: with a result, and of a kind that works or reads
     kept_calls: int
-    following: int  # calls after it, up to the next compaction or the end
-    starts_turn: bool | None  # whether the user had spoken before the first call after it; None without one
-    since_edit: int | None  # calls since the last edit; None where none is before it
-    reading_phase: bool
-    points: Mapping[str, Point]  # by scheme; those with too few calls after them are left out
-    refetches: tuple[Refetch, ...]
-    rereads: tuple[Reread, ...]
-    failures: tuple[Failure, ...]
-    needs: tuple[Need, ...]
-    scene: Scene
-    readable: bool
     dropped_in_all: int  # calls of any kind
     kept_in_all: int
-    measured: Mapping[str, int]  # by scheme: calls in its window that the measures count
+    since_edit: int | None  # calls since the last edit; None where none is before it
+    reading_phase: bool
+    scene: Scene
+    before: int | None = None
+    after: int | None = None
+    estimated: bool = False
+    following: int = 0  # calls after it, up to the next compaction or the end
+    starts_turn: bool | None = None  # whether the user had spoken before the first call after it; None without one
+    points: Mapping[str, Point] = field(default_factory=dict)  # by scheme; left out with too few calls after it
+    measured: Mapping[str, int] = field(default_factory=dict)  # by scheme: calls in its window that measures count
+    refetches: tuple[Refetch, ...] = ()
+    rereads: tuple[Reread, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    needs: tuple[Need, ...] = ()
     lost_rules: tuple[str, ...] = ()  # that the user had stated, and that neither the summary nor what was kept has
     bill: CompactionBill | None = None  # the least that it cost, where the file tells what the next reply read
     replies: int = 0  # of the model after it, up to the next compaction or the end, as far as the file reports them
+
+    @property
+    def readable(self) -> bool:
+        return self.summary_chars is not None
 
     @property
     def paid(self) -> bool | None:

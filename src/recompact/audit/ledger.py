@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from recompact.audit.cases import PendingCompaction, Text, settle
+from recompact.audit.cases import PendingCompaction, Text, scene, settle
 from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
 from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, far_enough, placebos
@@ -214,26 +214,35 @@ class Ledger:
         for text in self._texts:
             (kept if boundary.after.holds(text.number) else dropped).append(text)
         after = sum(text.chars for text in kept) + len(_words_of(event))
+        dropped_in_all, kept_in_all = self._count_calls(boundary)
+        compaction = AuditedCompaction(
+            ordinal=len(self._compactions) + 1,
+            line=event.line,
+            kind=event.kind,
+            trigger=event.trigger,
+            identity=event.identity,
+            summary_chars=None if event.summary is None else len(event.summary),
+            dropped_calls=len(known) - kept_calls,
+            kept_calls=kept_calls,
+            dropped_in_all=dropped_in_all,
+            kept_in_all=kept_in_all,
+            since_edit=None if self._last_edit is None else self._calls - 1 - self._last_edit,
+            reading_phase=in_reading_phase(tuple(self._recent)),
+            scene=scene(sorted(known.values(), key=lambda step: step.number)[-PHASE:], event, self._asked),
+        )
         self._pending = PendingCompaction(
+            compaction,
             event,
             boundary,
-            len(self._compactions) + 1,
             event.tokens_before if event.tokens_before is not None else self._size,
             event.tokens_after,
             self._text_chars if any(text.role in _OWN for text in self._texts) else 0,
             after,
-            len(known) - kept_calls,
-            kept_calls,
-            None if self._last_edit is None else self._calls - 1 - self._last_edit,
-            in_reading_phase(tuple(self._recent)),
             [text for text in dropped if boundary.before.holds(text.number)],
             kept,
             known,
             self._summary,
-            sorted(known.values(), key=lambda step: step.number)[-PHASE:],
-            self._asked,
             self._info.project,
-            self._count_calls(boundary),
         )
         self._size = None
         if event.kind == "summary":

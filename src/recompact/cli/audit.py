@@ -20,8 +20,7 @@ from recompact.audit.diagnosis import (
     draft,
     draft_lines,
     plan_diagnosis,
-    write_draft,
-    write_observed,
+    write_revision,
 )
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.worth import worth_of_score
@@ -128,7 +127,7 @@ def _diagnose(
     except ModelFailure as failure:
         say(f"recompact: {failure} (no template was written; the audit above is complete)", err=True)
         sys.exit(3 if isinstance(failure, CeilingReached) else 2)
-    written = write_observed(result, revised, date)
+    written = write_revision(result, revised, date)
     if not as_json:
         say(f"\n{OBSERVATIONAL}\n{result.statement}")
         for each in result.diagnoses:
@@ -166,7 +165,7 @@ def usual_transcripts(quiet: bool) -> tuple[Path, ...]:
 
 
 def _write_draft(drafted: Draft, directory: Path, date: str) -> None:
-    if write_draft(drafted, directory, date):
+    if write_revision(drafted, directory, date):
         say(f"The default template with these clauses, unverified, is in {directory}.", err=True)
     else:
         reasons = (
