@@ -96,7 +96,7 @@ def command_page() -> str:
         "`--json`. How they end is in [exit codes](exit-codes.md); what they read and write in [files](files.md).\n"
     )
     root = click.Context(cli, info_name="recompact")
-    index = "\n".join(f"| [`{name}`](#{name}) | {text} |" for name, (_, text) in COMMANDS.items())
+    index = "\n".join(f"| [`{name}`](#{name}) | {text} |" for name, text in COMMANDS.items())
     parts = [opening, f"| command | what it does |\n|---|---|\n{index}\n"]
     for name in COMMANDS:
         command = cli.get_command(root, name)

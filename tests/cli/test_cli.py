@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import fakes
 import pytest
@@ -21,7 +22,7 @@ from commands import Done, recompact, served
 from fakes import Noter, Reader
 from sim_server import Server
 
-from recompact.cli.main import COMMANDS, EXAMPLES, cli
+from recompact.cli.main import COMMANDS, cli
 from recompact.cli.stopping import interrupted_later
 from recompact.engine.store.store import Store
 from recompact.values.chat import Reply, Request
@@ -76,23 +77,31 @@ def test_help_loads_nothing_that_takes_long() -> None:
     assert not loaded & {"openai", "pydantic", "httpx2", "rich", "jinja2", "rs_bpe", "numpy", "asyncio"}
 
 
+def module_of(name: str) -> ModuleType:
+    return import_module(f"recompact.cli.{name.replace('-', '_')}")
+
+
+def example_of(name: str) -> str:
+    return str(module_of(name).command.epilog.removeprefix("\b\nExample: recompact "))
+
+
 def test_help_names_every_command() -> None:
     said = recompact("--help").stdout
     for name in COMMANDS:
         assert f"  {name} " in said
         helped = recompact(name, "--help")
         assert helped.returncode == 0, name
-        assert f"Example: recompact {EXAMPLES[name]}\n" in helped.stdout
+        assert f"Example: recompact {example_of(name)}\n" in helped.stdout
     assert recompact("--version").stdout.startswith("recompact, version ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_of_the_help_can_be_typed(name: str) -> None:
-    context = cli.make_context("recompact", shlex.split(EXAMPLES[name]))
+    context = cli.make_context("recompact", shlex.split(example_of(name)))
     words = [*context._protected_args, *context.args]
     command = cli.get_command(context, words[0])
     assert command is not None
-    assert (words[0], command) == (name, import_module(f"recompact.cli.{COMMANDS[name][0]}").command)
+    assert (words[0], command) == (name, module_of(name).command)
     command.make_context(name, words[1:])  # refuses what the command does not take
 
 

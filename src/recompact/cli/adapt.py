@@ -41,7 +41,7 @@ from recompact.values.texts import command_line
 STAGES = ("collect", "verify", "revise", "select")
 
 
-@as_command("adapt")
+@as_command("adapt", example="adapt rooms.toml")
 def command(
     config: Path,
     *,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@as_command("audit")
+@as_command("audit", example="audit ~/.claude/projects")
 def command(
     paths: Annotated[tuple[Path, ...], {"metavar": "[PATH...]"}],
     *,

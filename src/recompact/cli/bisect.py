@@ -27,7 +27,7 @@ from recompact.values.texts import command_line, quantity
 LINES = 12  # of a piece that are shown
 
 
-@as_command("bisect")
+@as_command("bisect", example="bisect rooms 'coin#1'")
 def command(
     run: Annotated[str, {"metavar": "RUN|CONFIG"}],
     id: str | None,

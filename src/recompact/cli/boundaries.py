@@ -22,7 +22,7 @@ from recompact.presentation.report.content.overview import brief_boundary_table,
 from recompact.values.texts import command_line, quantity
 
 
-@as_command("boundaries")
+@as_command("boundaries", example="boundaries rooms")
 def command(
     run: str,
     *,

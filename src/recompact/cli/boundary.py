@@ -19,7 +19,7 @@ from recompact.presentation.report.terminal import print_case
 from recompact.values.texts import command_line
 
 
-@as_command("boundary")
+@as_command("boundary", example="boundary rooms 'coin#1'")
 def command(
     run: str,
     id: str,

@@ -52,7 +52,7 @@ _RAISED = re.compile(
 """What an agent reads of an exception in a tool that is a function."""
 
 
-@as_command("check")
+@as_command("check", example="check rooms.toml --play")
 def command(
     config: Path,
     *,

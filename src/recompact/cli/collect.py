@@ -22,7 +22,7 @@ from recompact.presentation.report.content.overview import overview_table
 from recompact.values.texts import command_line, quantity
 
 
-@as_command("collect")
+@as_command("collect", example="collect rooms.toml --dry-run")
 def command(
     config: Path,
     *,

@@ -30,7 +30,7 @@ from recompact.presentation.report.content.answer import arm_contrast
 from recompact.values.tables import Format
 
 
-@as_command("compare")
+@as_command("compare", example="compare rooms-evaluate causes prompting")
 def command(
     what: Annotated[tuple[str, ...], {"metavar": "RUN [A B] | RUN_A:ARM RUN_B:ARM | RUN RUN...", "required": True}],
     *,

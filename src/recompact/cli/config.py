@@ -9,7 +9,7 @@ from recompact.cli.options import Json, as_command
 from recompact.engine.config_parser import config_schema
 
 
-@click.group(name="config", help="Describe configs to programs.")
+@as_command("config", cls=click.Group, example="config schema", help="Describe configs to programs.")
 def command() -> None:
     pass
 

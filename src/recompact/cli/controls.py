@@ -19,7 +19,7 @@ _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
 """The options of `verify` that make what a control needs."""
 
 
-@as_command("controls")
+@as_command("controls", example="controls rooms")
 def command(
     run: str,
     *,

@@ -53,7 +53,7 @@ TITLE = "What compaction does to a simulated agent"
 SIMULATED = "A simulation: simulated models in an embedded world. It shows the method, not how any real model behaves."
 
 
-@as_command("demo")
+@as_command("demo", example="demo --train 12 --test 12")
 def command(
     *,
     directory: Annotated[Path, "--dir"] = Path("recompact-demo"),

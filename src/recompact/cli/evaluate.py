@@ -69,7 +69,7 @@ class Layout:
     details: bool = False
 
 
-@as_command("evaluate")
+@as_command("evaluate", example="evaluate rooms.toml --arm none --arm prompting --arm causes=runs/rooms-causes")
 def command(
     configs: Annotated[tuple[Path, ...], {"metavar": "CONFIG...", "required": True}],
     *,

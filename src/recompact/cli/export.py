@@ -18,7 +18,7 @@ from recompact.values.template import resolve
 from recompact.values.texts import command_line
 
 
-@as_command("export")
+@as_command("export", example="export runs/rooms-causes --to claude-code")
 def command(
     template: str | None,
     *,

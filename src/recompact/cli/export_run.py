@@ -15,7 +15,7 @@ from recompact.values.texts import quantity
 SHOWN = 5
 
 
-@as_command("export-run")
+@as_command("export-run", example="export-run rooms --to inspect")
 def command(
     run: str,
     *,

@@ -24,7 +24,7 @@ from recompact.presentation.report.figures.sets import FigureSet, boundary_set, 
 from recompact.values.outputs import check_directory
 
 
-@as_command("figures")
+@as_command("figures", example="figures rooms-evaluate")
 def command(
     runs: Annotated[tuple[str, ...], {"metavar": "RUN...", "required": True}],
     *,

@@ -45,7 +45,7 @@ from recompact.values.template import resolve
 Opened = AbstractAsyncContextManager[PairSource]
 
 
-@as_command("gate")
+@as_command("gate", example="gate default runs/rooms-causes --tasks rooms.toml")
 def command(
     base: str,
     new: str,

@@ -21,7 +21,7 @@ from recompact.values.template import default_template
 from recompact.values.texts import command_line
 
 
-@as_command("init")
+@as_command("init", example="init rooms --suite")
 def command(
     name: str = "mine",
     *,

@@ -17,78 +17,40 @@ import click
 
 from recompact.version import __version__
 
-# name -> (module below recompact.cli, one-line help), in the order in which a person meets them
+# name -> one-line help, in the order in which a person meets them; the module has the same name
 COMMANDS = {
-    "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
-    "init": ("init", "Write a first config: for your own suite, or for a benchmark of the paper."),
-    "suites": ("suites", "List the suites, and what those that cannot be used lack."),
-    "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in its own virtual environment."),
-    "tasks": ("tasks", "List tasks that are folders, or make one from a git repository."),
-    "audit": ("audit", "Show what agents redid after compactions in your own transcripts: no model, no key."),
-    "preview": ("preview", "Before a compaction: where your harness would cut, what is at stake, what a prompt loses."),
-    "config": ("config", "Print the JSON schema of configs, for editors."),
-    "check": ("check", "Check a config: report every mistake with its line and a fix."),
-    "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
-    "verify": ("verify", "Find the harmful compactions of a run, by continuing with and without each."),
-    "controls": ("controls", "Check a verification against chance and theory: A/A, identity, allocations."),
-    "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
-    "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did next."),
-    "bisect": ("bisect", "Find which dropped lines would have saved a harmful compaction, by putting them back."),
-    "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
-    "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
-    "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),
-    "replay": ("replay", "Try other templates on one compaction, and judge whether its harm is gone."),
-    "probe": ("probe", "Count what compacted contexts still show of what the agent needed next."),
-    "gate": ("gate", "Is a change to compaction worse than what it replaces? An exit code for CI."),
-    "reproduce": ("reproduce", "Reproduce a table of the paper, and print it beside the paper's figures."),
-    "figures": ("figures", "Draw the figures of runs as SVG and PNG."),
-    "report": (
-        "report",
-        "Write one self-contained HTML page about runs: answer, tables, figures, worst compactions.",
-    ),
-    "view": ("view", "Browse runs, even while they are being written: loopback only, read-only."),
-    "wrap": ("wrap", "Run any agent once under a budget, with your own compaction prompt."),
-    "runs": ("runs", "List the runs."),
-    "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
-    "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),
-    "export": ("export", "Export a template to a harness: Codex, Claude Code, LangChain and others."),
-    "export-run": ("export_run", "Write a run for other tools: Inspect, ATIF, OpenTelemetry, JSON lines."),
-    "publish": ("publish", "Write a run as a dataset: compactions with the outcomes of both continuations."),
-}
-
-EXAMPLES = {  # what the help of each command ends with; those with `rooms` follow docs/first-hour.md
-    "demo": "demo --train 12 --test 12",
-    "init": "init rooms --suite",
-    "suites": "suites",
-    "setup": "setup tau2-retail",
-    "tasks": "tasks list",
-    "audit": "audit ~/.claude/projects",
-    "preview": "preview ~/.codex/sessions",
-    "config": "config schema",
-    "check": "check rooms.toml --play",
-    "collect": "collect rooms.toml --dry-run",
-    "verify": "verify rooms.toml",
-    "controls": "controls rooms",
-    "boundaries": "boundaries rooms",
-    "boundary": "boundary rooms 'coin#1'",
-    "bisect": "bisect rooms 'coin#1'",
-    "adapt": "adapt rooms.toml",
-    "evaluate": "evaluate rooms.toml --arm none --arm prompting --arm causes=runs/rooms-causes",
-    "compare": "compare rooms-evaluate causes prompting",
-    "replay": "replay rooms 'coin#1' --template causes=runs/rooms-causes",
-    "probe": "probe ~/.claude/projects",
-    "gate": "gate default runs/rooms-causes --tasks rooms.toml",
-    "reproduce": "reproduce main --config officebench.toml --dry-run",
-    "figures": "figures rooms-evaluate",
-    "report": "report rooms rooms-evaluate",
-    "view": "view rooms",
-    "wrap": "wrap --budget 8192 mine.toml -- codex exec 'Fix the tests'",
-    "runs": "runs",
-    "show": "show rooms coin",
-    "prompts": "prompts show default",
-    "export": "export runs/rooms-causes --to claude-code",
-    "export-run": "export-run rooms --to inspect",
-    "publish": "publish rooms --license cc-by-4.0",
+    "demo": "Run the whole of Recompact on the embedded world: no key, no network.",
+    "init": "Write a first config: for your own suite, or for a benchmark of the paper.",
+    "suites": "List the suites, and what those that cannot be used lack.",
+    "setup": "Install a benchmark (AppWorld, tau2-bench) in its own virtual environment.",
+    "tasks": "List tasks that are folders, or make one from a git repository.",
+    "audit": "Show what agents redid after compactions in your own transcripts: no model, no key.",
+    "preview": "Before a compaction: where your harness would cut, what is at stake, what a prompt loses.",
+    "config": "Print the JSON schema of configs, for editors.",
+    "check": "Check a config: report every mistake with its line and a fix.",
+    "collect": "Run the tasks of a suite once and record every compaction.",
+    "verify": "Find the harmful compactions of a run, by continuing with and without each.",
+    "controls": "Check a verification against chance and theory: A/A, identity, allocations.",
+    "boundaries": "List the compactions of a run with their effects, most harmful first.",
+    "boundary": "Show one compaction: both contexts, what was dropped, what the agent did next.",
+    "bisect": "Find which dropped lines would have saved a harmful compaction, by putting them back.",
+    "adapt": "Adapt the compaction prompt: collect, verify, revise, select.",
+    "evaluate": "Run tasks under several arms (no compaction, FIFO, prompts) and compare them.",
+    "compare": "Is one arm better than another? Paired intervals and tests, or all arms at once.",
+    "replay": "Try other templates on one compaction, and judge whether its harm is gone.",
+    "probe": "Count what compacted contexts still show of what the agent needed next.",
+    "gate": "Is a change to compaction worse than what it replaces? An exit code for CI.",
+    "reproduce": "Reproduce a table of the paper, and print it beside the paper's figures.",
+    "figures": "Draw the figures of runs as SVG and PNG.",
+    "report": "Write one self-contained HTML page about runs: answer, tables, figures, worst compactions.",
+    "view": "Browse runs, even while they are being written: loopback only, read-only.",
+    "wrap": "Run any agent once under a budget, with your own compaction prompt.",
+    "runs": "List the runs.",
+    "show": "Print a run, or one trajectory with its boundaries marked.",
+    "prompts": "Show, lint, compare and import compaction prompts.",
+    "export": "Export a template to a harness: Codex, Claude Code, LangChain and others.",
+    "export-run": "Write a run for other tools: Inspect, ATIF, OpenTelemetry, JSON lines.",
+    "publish": "Write a run as a dataset: compactions with the outcomes of both continuations.",
 }
 
 
@@ -108,9 +70,8 @@ class LazyGroup(click.Group):
         from recompact.cli.stopping import interrupted_later
 
         with interrupted_later():
-            module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
+            module = import_module(f"recompact.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
-        command.epilog = f"\b\nExample: recompact {EXAMPLES[cmd_name]}"
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -133,7 +94,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:

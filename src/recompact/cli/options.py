@@ -21,9 +21,12 @@ POSITIVE = click.IntRange(min=1)
 
 
 def as_command(
-    name: str | None = None, group: click.Group | None = None, **attributes: Any
+    name: str | None = None, group: click.Group | None = None, *, example: str = "", **attributes: Any
 ) -> Callable[[Callable[..., None]], Any]:
-    """Make a function a command, of a group or by itself."""
+    """Make a function a command, of a group or by itself. Its help ends with the example; those with `rooms` follow
+    docs/first-hour.md."""
+    if example:
+        attributes["epilog"] = f"\b\nExample: recompact {example}"
 
     def make(function: Callable[..., None]) -> Any:
         hints = get_type_hints(function, include_extras=True)

@@ -48,7 +48,7 @@ ROWS = 10  # of a list
 HARNESS = "the harness"
 
 
-@as_command("preview")
+@as_command("preview", example="preview ~/.codex/sessions")
 def command(
     session: Path | None,
     *,

@@ -42,7 +42,7 @@ DEFAULT_ARMS = ("fifo", "masking")
 """What is tried where nothing is named: strategies that need no model."""
 
 
-@as_command("probe")
+@as_command("probe", example="probe ~/.claude/projects")
 def command(
     what: Annotated[tuple[str, ...], {"metavar": "RUN|SESSION...", "required": True}],
     *,

@@ -38,6 +38,7 @@ ALL_PARTS = ("system", "first", "update", "frame")
 
 @as_command(
     cls=click.Group,
+    example="prompts show default",
     invoke_without_command=True,
     help="Show, lint, compare and import compaction prompts. TEMPLATE is a built-in template or a directory. Without a"
     " command: list the built-in templates.",

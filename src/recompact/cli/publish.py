@@ -13,7 +13,7 @@ from recompact.presentation.exchange.dataset import publish
 from recompact.values.texts import quantity
 
 
-@as_command("publish")
+@as_command("publish", example="publish rooms --license cc-by-4.0")
 def command(
     run: str,
     *,

@@ -39,7 +39,7 @@ from recompact.values.template import Template, resolve
 from recompact.values.texts import quantity, visible
 
 
-@as_command("replay")
+@as_command("replay", example="replay rooms 'coin#1' --template causes=runs/rooms-causes")
 def command(
     run: Annotated[str, {"metavar": "RUN|CONFIG"}],
     boundary: str | None,

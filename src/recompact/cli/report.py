@@ -17,7 +17,7 @@ from recompact.presentation.report.html.page import render
 from recompact.values.outputs import check_page, write_page
 
 
-@as_command("report")
+@as_command("report", example="report rooms rooms-evaluate")
 def command(
     runs: Annotated[tuple[str, ...], {"metavar": "RUN [RUN...]", "required": True}],
     *,

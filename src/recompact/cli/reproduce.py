@@ -29,7 +29,7 @@ from recompact.values.tables import Format, as_json, render
 from recompact.values.template import load
 
 
-@as_command("reproduce")
+@as_command("reproduce", example="reproduce main --config officebench.toml --dry-run")
 def command(
     table: str | None,
     *,

@@ -12,7 +12,7 @@ from recompact.presentation.view.runs import cost_of
 from recompact.values.tables import Column, Number, Row, Table, columns
 
 
-@as_command("runs")
+@as_command("runs", example="runs")
 def command(*, directory: Directory, as_json: Json) -> None:
     """List the runs in a directory: when, how far, with which models, at what cost."""
     runs: list[tuple[Overview, float | None]] = []

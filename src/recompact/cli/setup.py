@@ -16,7 +16,7 @@ SETUPS = ("appworld", "tau2-retail")
 """Suites whose installation has a function `setup`; a list, since looking for it would import them all."""
 
 
-@as_command("setup", short_help="Install a benchmark in its own virtual environment.")
+@as_command("setup", example="setup tau2-retail")
 def command(
     name: Annotated[str, click.Choice(SETUPS)],
     *,

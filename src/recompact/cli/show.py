@@ -40,7 +40,7 @@ from recompact.values.texts import command_line, cut
 from recompact.values.trajectory import Trajectory
 
 
-@as_command("show")
+@as_command("show", example="show rooms coin")
 def command(
     run: str,
     task: str | None,

@@ -8,7 +8,7 @@ from recompact.cli.options import Json, as_command
 from recompact.environments.loading import SUITES, missing_for
 
 
-@as_command("suites")
+@as_command("suites", example="suites")
 def command(*, as_json: Json) -> None:
     """List the built-in and installed suites, and what those that cannot be used lack."""
     rows = [

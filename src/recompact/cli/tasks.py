@@ -22,7 +22,12 @@ from recompact.values.texts import quantity
 Tasks = Annotated[Path, "--tasks", "The directory of the tasks.", {"default": Path("tasks"), "show_default": True}]
 
 
-@click.group(help='List and add tasks of the suite "workspace": folders with an instruction, files and a check.')
+@as_command(
+    "tasks",
+    cls=click.Group,
+    example="tasks list",
+    help='List and add tasks of the suite "workspace": folders with an instruction, files and a check.',
+)
 def command() -> None:
     pass
 

@@ -45,7 +45,7 @@ from recompact.values.texts import command_line, quantity
 TOP = 20  # harmful boundaries that are listed right away
 
 
-@as_command("verify")
+@as_command("verify", example="verify rooms.toml")
 def command(
     run: Annotated[str, {"metavar": "RUN|CONFIG"}],
     *,

@@ -17,7 +17,7 @@ from recompact.presentation.view.runs import places_of
 from recompact.presentation.view.server import serve
 
 
-@as_command("view")
+@as_command("view", example="view rooms")
 def command(
     runs: Annotated[tuple[str, ...], {"metavar": "[RUN...]"}],
     *,

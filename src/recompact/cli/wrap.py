@@ -36,7 +36,11 @@ from recompact.values.texts import quantity
 from recompact.values.trajectory import Trajectory
 
 
-@as_command("wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@as_command(
+    "wrap",
+    example="wrap --budget 8192 mine.toml -- codex exec 'Fix the tests'",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 def command(
     config: Path,
     agent: Annotated[tuple[str, ...], {"required": True}],
