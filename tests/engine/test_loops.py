@@ -8,7 +8,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -303,10 +302,10 @@ async def test_a_compaction_that_failed_is_paid_for_too() -> None:
             raise CompactionFailed("nothing came", Usage(7, 0, 0, 0, 2))
 
     spent: list[Any] = []
-    backend: Any = SimpleNamespace(compactions=[], spend=lambda *amount: spent.append(amount))
+    noted: list[object] = []
     with pytest.raises(CompactionFailed, match="nothing came"):
-        await _Noted(Silent(), "c", backend).compress(Context(()), 9)
-    assert (spent, backend.compactions) == ([("c", "compressor", Usage(7, 0, 0, 0, 2))], [])
+        await _Noted(Silent(), lambda *made: noted.append(made), spent.append).compress(Context(()), 9)
+    assert (spent, noted) == ([Usage(7, 0, 0, 0, 2)], [])
 
 
 def test_a_client_that_is_closed_says_so() -> None:
@@ -538,7 +537,7 @@ def test_after_as_many_steps_as_there_may_be_a_conversation_says_so() -> None:
             messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "go on"}]
         with pytest.raises(openai.OpenAIError, match=r"2 steps \(step_limit\)"):
             client.chat.completions.create(model="m", messages=messages)
-        conversation = client._backend._conversations[0]
+        conversation = client._conversations[0]
         playing = conversation._playing
         with pytest.raises(openai.OpenAIError, match="2 steps"):
             client.chat.completions.create(model="m", messages=messages)

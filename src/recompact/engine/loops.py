@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,9 +29,9 @@ from recompact.agents.wrapping import WorkInPlace
 from recompact.compressors.protocol import SCOPES, Compaction, CompactionFailed, Compressor, Scope
 from recompact.engine.assembly import open_study
 from recompact.engine.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
+from recompact.engine.forecast import add_usage
 from recompact.engine.rollout import Agent, run_episode, with_differences
 from recompact.engine.store.records import write_trajectory
-from recompact.engine.study import Study
 from recompact.environments.own_directory import own_directory
 from recompact.environments.protocol import AsyncAsk, NoHooks, Opening, Task
 from recompact.errors import InputError, RecompactError
@@ -89,7 +90,7 @@ def gateway(
     )
     ready = {name: each for name, each in models.items() if not isinstance(each, Endpoint | str)}
     named = template if isinstance(template, Template) else resolve(str(template), Path.cwd())
-    return GatewayClient(_Backend(config, ready, named, None if run is None else Path(run), on_receipt))
+    return GatewayClient(config, ready, named, None if run is None else Path(run), on_receipt)
 
 
 def _settings_of(model: ChatModel | Endpoint | str) -> ModelConfig:
@@ -129,30 +130,55 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 class GatewayClient(InProcessClient):
-    """The client of a loop. It is closed by `close` or at the end of a `with` block; what it recorded stays."""
+    """The client of a loop. It is closed by `close` or at the end of a `with` block; what it recorded stays.
 
-    def __init__(self, backend: _Backend) -> None:
-        super().__init__(backend.ask)
-        self._backend = backend
-        backend.start()
+    Behind it, a thread sorts requests into conversations and plays each of them, in an event loop of its own.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        models: Mapping[str, ChatModel],
+        template: Template,
+        run: Path | None,
+        on_receipt: Callable[[Receipt], object] | None = None,
+    ) -> None:
+        super().__init__(self._ask)
+        self._config, self._models, self._template, self._run = config, models, template, run
+        self._on_receipt = on_receipt
+        self._compactions: list[LoopCompaction] = []
+        self._spent: dict[str, dict[str, Usage]] = {}  # by conversation and role
+        self._trajectories: dict[str, Trajectory] = {}
+        self._conversations: list[Conversation] = []
+        self._ready: Future[None] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="recompact", daemon=True)
+        self._thread.start()
+        self._ready.result()
+        atexit.register(self.close)  # in case nobody closes it
 
     @property
     def compactions(self) -> tuple[LoopCompaction, ...]:
         """The compactions so far."""
-        return tuple(self._backend.compactions)
+        return tuple(self._compactions)
 
     @property
     def usage(self) -> Mapping[str, Usage]:
         """What has been used so far, by role; what came from the record was used earlier, and counts too."""
-        return dict(self._backend.usage)
+        return add_usage([dict(spent) for spent in list(self._spent.values())])
 
     @property
     def trajectories(self) -> tuple[Trajectory, ...]:
         """The conversations that have ended: all of them once the client is closed."""
-        return tuple(self._backend.trajectories.values())
+        return tuple(self._trajectories.values())
 
     def close(self) -> None:
-        self._backend.close()
+        """End every conversation and record it."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            atexit.unregister(self.close)
+            loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
 
     def __enter__(self) -> GatewayClient:
         return self
@@ -166,48 +192,12 @@ class GatewayClient(InProcessClient):
     async def __aexit__(self, *exception: object) -> None:
         await asyncio.to_thread(self.close)
 
+    # -- in the thread
 
-# -- the thread behind the client ------------------------------------------------------------------------------------
-
-
-class _Backend:
-    """Sorts requests into conversations, and plays each of them, in an event loop of its own."""
-
-    def __init__(
-        self,
-        config: Config,
-        models: Mapping[str, ChatModel],
-        template: Template,
-        run: Path | None,
-        on_receipt: Callable[[Receipt], object] | None = None,
-    ) -> None:
-        self._config, self._models, self._template, self._run = config, models, template, run
-        self._on_receipt = on_receipt
-        self.compactions: list[LoopCompaction] = []
-        self._spent: dict[str, dict[str, Usage]] = {}  # by conversation and role
-        self.trajectories: dict[str, Trajectory] = {}
-        self._conversations: list[Conversation] = []
-        self._ready: Future[None] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="recompact", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> None:
-        self._thread.start()
-        self._ready.result()
-        atexit.register(self.close)  # in case nobody closes it
-
-    def close(self) -> None:
-        """End every conversation and record it."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            atexit.unregister(self.close)
-            loop.call_soon_threadsafe(self._closing.set)
-            self._thread.join()
-
-    def ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
+    def _ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
         if self._loop is None:
             raise InputError("this client of recompact.gateway is closed: make another one")
-        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._reply(request), self._loop)
 
     async def _serve(self) -> None:
         self._closing = asyncio.Event()
@@ -228,7 +218,7 @@ class _Backend:
                 raise
             self._ready.set_exception(error)
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _reply(self, request: Request) -> Reply:
         conversation = next((each for each in reversed(self._conversations) if each.goes_on_with(request)), None)
         if conversation is None:
             names = [each.name for each in self._conversations]
@@ -238,22 +228,30 @@ class _Backend:
 
     async def _play(self, conversation: Conversation) -> None:
         """One conversation as a trajectory, recorded when it ends."""
-        self._forget(conversation.name)
-        study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
-        unit = f"{RECORDED}/{conversation.name}"
+        name, study = conversation.name, self._study
+        # What it used and compacted is counted anew when it is played again: the journal has all of it.
+        self._spent[name] = {}
+        self._compactions = [each for each in self._compactions if each.conversation != name]
+        task, unit = Task(name, _task_text(conversation.requests[0])), f"{RECORDED}/{name}"
         if unit in study.store.finished("trajectory"):
             study.store.reopen(unit)
         calls = UnitCalls(study.store, unit, study.config.run.seed)
         started = time.perf_counter()
         own = frozenset(tool.name for tool in study.schedule.tools)
-        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self, own)
+        spend = partial(self._spend, name)
+        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), partial(spend, "agent"), own)
+
+        def compressor(opening: Opening) -> Compressor | None:
+            inner = study.compressor(calls, task, opening)
+            return inner and _Noted(inner, partial(self._note, name), partial(spend, "compressor"))
+
         trajectory = await run_episode(
             task,
             AgentEpisode(_SETTINGS, task, WorkInPlace(), None, conversation.launch, single=True),
             Agent(model),
             count=study.count,
             step_limit=study.config.run.step_limit,
-            compressor=lambda opening: self._compressor(study, calls, task, opening),
+            compressor=compressor,
             budget=study.config.compressor.budget,
             schedule=study.schedule,
             snapshots=False,
@@ -263,37 +261,20 @@ class _Backend:
         write_trajectory(
             study.store, unit, trajectory, phase=RECORDED, run=0, groups={}, seconds=time.perf_counter() - started
         )
-        self.trajectories[conversation.name] = trajectory
+        self._trajectories[name] = trajectory
         if not conversation.ended:
             failure = _failure_of(trajectory)
             if trajectory.ending == "step limit":
                 conversation.over = failure
             raise failure
 
-    def _compressor(self, study: Study, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
-        compressor = study.compressor(calls, task, opening)
-        return None if compressor is None else _Noted(compressor, task.id, self)
-
-    @property
-    def usage(self) -> dict[str, Usage]:
-        """What all conversations have used, by role."""
-        total: dict[str, Usage] = {}
-        for spent in list(self._spent.values()):
-            for role, usage in list(spent.items()):
-                total[role] = total.get(role, Usage()) + usage
-        return total
-
-    def _forget(self, conversation: str) -> None:
-        """What a conversation used and compacted is counted anew when it is played again: the journal has all of it."""
-        self._spent[conversation] = {}
-        self.compactions = [each for each in self.compactions if each.conversation != conversation]
-
-    def note(self, compaction: LoopCompaction) -> None:
-        self.compactions.append(compaction)
+    def _note(self, conversation: str, pre: Context, made: Compaction) -> None:
+        compaction = LoopCompaction(conversation, pre, made.context, made.usage, made.repaired)
+        self._compactions.append(compaction)
         if self._on_receipt is not None:
             tell(self._on_receipt, compaction.receipt)
 
-    def spend(self, conversation: str, role: str, usage: Usage) -> None:
+    def _spend(self, conversation: str, role: str, usage: Usage) -> None:
         spent = self._spent.setdefault(conversation, {})
         spent[role] = spent.get(role, Usage()) + usage
 
@@ -342,7 +323,7 @@ class _AsAsked:
 
     conversation: Conversation
     model: ChatModel
-    backend: _Backend
+    spend: Callable[[Usage], None]
     own: frozenset[str] = frozenset()  # tools that the rollout itself offers
 
     @property
@@ -352,7 +333,7 @@ class _AsAsked:
     async def reply(self, request: Request) -> Reply:
         self.conversation.check_tries()
         reply = await self.model.reply(replace(request, decoding=self.conversation.decoding))
-        self.backend.spend(self.conversation.name, "agent", reply.usage)
+        self.spend(reply.usage)
         if reply.message.calls and all(call.name in self.own for call in reply.message.calls):
             self.conversation.forgive_try()  # the rollout itself answers it
         self.conversation.reply = reply
@@ -364,17 +345,15 @@ class _Noted:
     """A compressor whose compactions are noted."""
 
     compressor: Compressor
-    conversation: str
-    backend: _Backend
+    note: Callable[[Context, Compaction], None]
+    spend: Callable[[Usage], None]
 
     async def compress(self, context: Context, budget: int) -> Compaction:
         try:
             compaction = await self.compressor.compress(context, budget)
         except CompactionFailed as failure:  # what was paid for is counted all the same
-            self.backend.spend(self.conversation, "compressor", failure.usage)
+            self.spend(failure.usage)
             raise
-        self.backend.note(
-            LoopCompaction(self.conversation, context, compaction.context, compaction.usage, compaction.repaired)
-        )
-        self.backend.spend(self.conversation, "compressor", compaction.usage)
+        self.note(context, compaction)
+        self.spend(compaction.usage)
         return compaction
