@@ -30,6 +30,7 @@ from recompact.environments.protocol import Task
 from recompact.evaluation import arms as evaluated
 from recompact.evaluation.arms import note_arms
 from recompact.evaluation.evaluate import PHASE, plan_runs
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import ARMS, ContinuationArm
@@ -150,7 +151,7 @@ def _claim(store: Store, command: str) -> None:
     store.set_metadata(RunMetadata(command=command, suite="office", version="0.1.0", identity=identity))
     for role in ("agent", "compressor"):
         reply = Reply(assistant("made up"), Usage(1000, 100, 0, 0, 1), model=f"made-up-{role}")
-        store.journal(f"claim/{role}", 0, role, f"made-up-{role}", "00" * 32, reply, 0.0)
+        store.journal(JournaledReply(f"claim/{role}", 0, role, f"made-up-{role}", "00" * 32, reply, 0.0))
 
 
 def main() -> None:

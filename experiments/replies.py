@@ -17,12 +17,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from experiment import Experiment, find_experiment, parser_of
-from recompact.engine.store.calls import JournaledReply, journaled_calls, journaled_replies
+from recompact.engine.store.calls import journaled_calls, journaled_replies
 from recompact.engine.store.runs import open_run
 from recompact.engine.store.store import Store
 from recompact.errors import InputError, RecompactError
 from recompact.models.failures import ModelFailure
-from recompact.models.journal import seed_of
+from recompact.models.journal import JournaledReply, seed_of
 from recompact.models.shape import in_shape
 from recompact.values.chat import Reply, Request
 from recompact.values.texts import quantity
@@ -122,7 +122,7 @@ def begin_with_replies(experiment: Experiment) -> int:
                 there = set(journaled_calls(store))
                 for each in wanted:
                     if (each.unit, each.ordinal) not in there:
-                        store.journal(**{name: getattr(each, name) for name in _FIELDS})
+                        store.journal(each)
                         added += 1
     return added
 

@@ -19,7 +19,6 @@ from recompact.adaptation.acon_evidence import (
     CATEGORIES,
     Feedback,
     FeedbackTasks,
-    Lapse,
     contrast,
     give_feedback,
     read_list,
@@ -179,7 +178,7 @@ def test_feedback_has_everything_of_the_answer_and_the_cuts_of_the_evidence() ->
     assert feedback == Feedback(
         task="t1",
         divergence="At the login.",
-        findings=(Lapse("missing fact", "tokens", "token was tok-9", "Lost."),),
+        findings=({"category": "missing fact", "kind": "tokens", "quote": "token was tok-9", "explanation": "Lost."},),
         remedies=("Keep tokens.",),
         mechanism="It logged in again.",
         refused=(),
@@ -207,7 +206,7 @@ def test_feedback_has_everything_of_the_answer_and_the_cuts_of_the_evidence() ->
 )
 def test_a_quote_that_does_not_stand_in_the_runs_is_dropped(quote: str, held: str) -> None:
     feedback, _ = given(answer(findings=finding(quote=quote)))
-    assert feedback.findings[0].quote == held
+    assert feedback.findings[0]["quote"] == held
     assert feedback.refused == ()
 
 

@@ -16,8 +16,6 @@ from recompact.adaptation.acon import FREE, LOCKED, Assignment, rewrite, sample_
 from recompact.adaptation.acon_evidence import (
     Analysis,
     CompactionText,
-    Needed,
-    Spare,
     analyse,
     compactions,
     length_introduction,
@@ -258,8 +256,8 @@ def test_either_half_of_an_analysis_is_enough(remove: list[Any], keep: list[Any]
     assert analysis == Analysis(
         "t#1",
         len(COMPACTION.summary),
-        tuple(Spare(**one) for one in remove),
-        tuple(Needed(**one) for one in keep),
+        tuple(remove),
+        tuple(keep),
     )
     assert read_record(Analysis, json.loads(json.dumps(asdict(analysis)))) == analysis
 

@@ -19,8 +19,6 @@ from recompact.adaptation.acon_evidence import (
     CompactionText,
     Feedback,
     FeedbackTasks,
-    Needed,
-    Spare,
 )
 from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.method import Episode
@@ -114,8 +112,8 @@ def feedback(task: str, remedies: tuple[str, ...] = ("Keep ids.",), **more: Any)
 
 BOTH = {"a": feedback("a", cuts=1, left_out=10), "b": feedback("b", (), cuts=0, left_out=0)}
 ANALYSES = {
-    "a#1": Analysis("a#1", 100, (Spare("pages", "less"),)),
-    "a#2": Analysis("a#2", 300, (), (Needed("ids", "", "used"),)),
+    "a#1": Analysis("a#1", 100, ({"kind": "pages", "how": "less"},)),
+    "a#2": Analysis("a#2", 300, (), ({"kind": "ids", "quote": "", "reason": "used"},)),
 }
 
 

@@ -17,7 +17,6 @@ from recompact.adaptation.acon_evidence import (
     FEEDBACK,
     SHORTER,
     Analysis,
-    Spare,
     analyse,
     compactions,
     give_feedback,
@@ -191,7 +190,7 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
     good = {"remove": [{"kind": "pages", "how": "less"}], "keep": [{"kind": "goal", "quote": line, "reason": "r"}]}
     model = Scripted(*map(json.dumps, [*bad, good]))
     analysis = asyncio.run(analyse(Optimizer(model), made))
-    assert analysis.remove == (Spare("pages", "less"),)
+    assert analysis.remove == ({"kind": "pages", "how": "less"},)
     assert [len(request.messages) for request in model.requests] == [2, 4, 2, 2]  # later redraws begin afresh
     assert len({request.messages[-1].content for request in model.requests}) == 4
     assert ["nothing to keep" in analysis.refused[0], "lacks 'how'" in analysis.refused[1]] == [True, True]
@@ -201,7 +200,7 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
     assert refused.refused[-1] == SAME
     misquoted = {"remove": [], "keep": [{"kind": "goal", "quote": "never said", "reason": "r"}]}
     (needed,) = asyncio.run(analyse(Optimizer(Scripted(json.dumps(misquoted))), made)).keep
-    assert (needed.kind, needed.quote) == ("goal", "")  # it loses its quote and stands
+    assert (needed["kind"], needed["quote"]) == ("goal", "")  # it loses its quote and stands
 
 
 # --- the simulated optimizer

@@ -9,6 +9,7 @@ from sentences import numbers_in
 
 from recompact.attribution.cached_input import cache_sentence, cache_text, cached_input
 from recompact.engine.store.store import Store
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Reply, Usage, assistant
 
 CALLS = (  # unit, input, cached (None: not reported)
@@ -28,7 +29,9 @@ def journaled(path: Path, calls: tuple[tuple[str, int, int | None], ...] = CALLS
     with Store.open(path) as store:
         for ordinal, (unit, sent, cached) in enumerate(calls):
             usage = Usage(sent, 1, cached or 0, 0, 1, 0, 0 if cached is None else sent)
-            store.journal(unit, ordinal, "agent", "local", "00" * 32, Reply(assistant("yes"), usage), 0.1)
+            store.journal(
+                JournaledReply(unit, ordinal, "agent", "local", "00" * 32, Reply(assistant("yes"), usage), 0.1)
+            )
     return path
 
 

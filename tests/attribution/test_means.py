@@ -42,8 +42,8 @@ def test_the_phases_add_up_to_the_whole(tmp_path: Path) -> None:
         every = read_verdicts(store)
         whole, phases = mean_effects(every), effects_by_phase(store, every)
         part = mean_effects(every, {BoundaryId("collect/t0", 1)})
-    assert sum(each.effects.boundaries for each in phases) == whole.boundaries == 4
-    sums = [each.effects.hazard.value * each.effects.examined for each in phases if each.effects.hazard]
+    assert sum(each.boundaries for each in phases.values()) == whole.boundaries == 4
+    sums = [each.hazard.value * each.examined for each in phases.values() if each.hazard]
     assert whole.hazard is not None
     assert sum(sums) == pytest.approx(whole.hazard.value * whole.examined)
     assert part.hazard is not None

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from attribution_support import boundary, random_pool
 
-from recompact.attribution.allocation import Allocation, TrajectoryFacts
+from recompact.attribution.allocation import Allocation, TrajectoryFacts, play_through
 from recompact.attribution.chained import links_of
 from recompact.attribution.controls import TaskRuns, check_identity
 from recompact.attribution.detection import (
@@ -30,7 +30,7 @@ from recompact.attribution.detection import (
     shuffle_draws,
 )
 from recompact.attribution.effects import effect_of, effects_of
-from recompact.attribution.forecast import draws_of, imagined_outcomes
+from recompact.attribution.forecast import imagined_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.means import counts, coupling
 from recompact.attribution.posterior import doubt_after, probability_harmful
@@ -96,7 +96,7 @@ def imagined() -> list[Any]:
     }
     nothing = {id: Outcomes() for id in rows}
     outcome = imagined_outcomes(rows, 40, Random("forecast/0/0"))
-    draws = draws_of(Halving(), nothing, outcome)
+    draws = play_through(Halving(), nothing, outcome)[1]
     return [len(draws), *([o.value, o.steps] for o in map(outcome, draws[:12]))]
 
 

@@ -27,7 +27,7 @@ from recompact.engine.store.calls import Pace
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.store import Store
 from recompact.engine.study import Study
-from recompact.models.journal import UnitCalls
+from recompact.models.journal import JournaledReply, UnitCalls
 from recompact.values.chat import Reply, assistant
 from recompact.values.context import Context
 from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
@@ -230,5 +230,5 @@ def test_a_server_on_this_machine_gets_no_more_draws_than_keep_it_busy(
         assert places(study) == 8  # nothing is known of its pace
         trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
         write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=1.0)
-        store.journal("collect/t", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.99)
+        store.journal(JournaledReply("collect/t", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.99))
         assert places(study) == expected

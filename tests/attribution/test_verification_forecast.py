@@ -9,8 +9,9 @@ from random import Random
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, journal, turn
 
+from recompact.attribution.allocation import play_through
 from recompact.attribution.chained import Chained
-from recompact.attribution.forecast import HARMFUL, WORLDS, draws_of, forecast_draws, imagined_outcomes
+from recompact.attribution.forecast import HARMFUL, WORLDS, forecast_draws, imagined_outcomes
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.engine.forecast import Amount, Work
@@ -105,7 +106,7 @@ def test_worlds_are_few_and_the_average_is_over_them(store: Store) -> None:
 
 def test_all_draws_that_are_asked_for_are_counted() -> None:
     known = {AT: Outcomes()}
-    draws = draws_of(Uniform(2), known, lambda draw: Outcome(1.0, 5))
+    draws = play_through(Uniform(2), known, lambda draw: Outcome(1.0, 5))[1]
     assert sorted(draws) == sorted(Draw(AT, arm, n) for arm in ("PRE", "POST") for n in (0, 1))
     assert known == {AT: Outcomes()}
 

@@ -30,6 +30,7 @@ from recompact.evaluation.breakdown import (
 )
 from recompact.evaluation.released import load_arms, load_evaluation, models_of
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, estimates, evaluation, references
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Message, Reply, Usage
 from recompact.values.stats import sign_test
 from recompact.values.tables import FORMATS, Number, Table, render, render_all
@@ -345,7 +346,7 @@ def test_models_are_those_that_answered(tmp_path: Path) -> None:
         )
         reply = Reply(Message("assistant", "x"), Usage(1, 1), "stop", "m")
         for n, (role, name) in enumerate([("agent", "mine"), ("compressor", "sim-compressor"), ("compressor", "mine")]):
-            store.journal("u", n, role, name, "00", reply, 0.1)
+            store.journal(JournaledReply("u", n, role, name, "00", reply, 0.1))
         assert models_of(store) == {"agent": "vendor/model-7", "compressor": "vendor/model-7 + sim-compressor"}
     found = load_evaluation(str(tmp_path / "r.db"), tmp_path)
     assert (found.title, found.suite, found.arms) == ("r", "s", ())

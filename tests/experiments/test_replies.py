@@ -21,7 +21,7 @@ from experiment import Experiment, load_experiment, names
 from recompact.engine.store.calls import journaled_calls, journaled_replies, usage_by_phase
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.models.journal import seed_of
+from recompact.models.journal import JournaledReply, seed_of
 from recompact.simulation.compressor import SimulatedCompressor
 from recompact.simulation.optimizer import SimulatedOptimizer
 from recompact.values.chat import Decoding, Reply, Request, Usage, assistant
@@ -139,7 +139,7 @@ def test_replies_come_back_whatever_stands_in_them(small: Experiment, two_real: 
     odd = "a\u2028b\x85c\x0bd\U0001f600\r\n\x00"
     reply = Reply(assistant(odd), Usage(3, 2, 1, 0, 1), "length", "odd name", ("a note",))
     with Store.open(small.adaptations) as store:
-        store.journal("collect/a", 0, "compressor", "sim-compressor", "00ff", reply, 1.23456)
+        store.journal(JournaledReply("collect/a", 0, "compressor", "sim-compressor", "00ff", reply, 1.23456))
     assert keep_replies(small) == 1
     again = elsewhere(small, "again")
     assert begin_with_replies(again) == 1
@@ -178,7 +178,9 @@ def test_a_file_that_is_none_is_named(small: Experiment, content: bytes) -> None
 )
 def test_a_reply_that_was_changed_is_refused(small: Experiment, two_real: None, change: dict[str, object]) -> None:
     with Store.open(small.adaptations) as store:
-        store.journal("collect/a", 0, "compressor", "sim-compressor", "00ff", Reply(assistant("so")), 1.0)
+        store.journal(
+            JournaledReply("collect/a", 0, "compressor", "sim-compressor", "00ff", Reply(assistant("so")), 1.0)
+        )
     keep_replies(small)
     file = replies_file(small)
     line = json.loads(lzma.decompress(file.read_bytes()))
@@ -241,8 +243,10 @@ def test_the_optimizers_replies_stand_where_its_questions_are_worded_otherwise(p
 
 def test_a_call_that_nobody_answered_is_not_made_up(small: Experiment, two_real: None) -> None:
     with Store.open(small.adaptations) as store:
-        store.journal("collect/a", 0, "agent", "sim-compressor", "00ff", Reply(assistant("so")), 1.0)
-        store.journal("diagnose/a", 0, "optimizer", "sim-optimizer", "00ff", Reply(assistant("thus")), 1.0)
+        store.journal(JournaledReply("collect/a", 0, "agent", "sim-compressor", "00ff", Reply(assistant("so")), 1.0))
+        store.journal(
+            JournaledReply("diagnose/a", 0, "optimizer", "sim-optimizer", "00ff", Reply(assistant("thus")), 1.0)
+        )
     keep_replies(small)
     model = without_models(small).models["sim-optimizer"]
 

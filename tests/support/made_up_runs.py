@@ -12,6 +12,7 @@ from recompact.attribution.records import Purpose, further_unit
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.records import write_continuation, write_trajectory
 from recompact.engine.store.store import Store
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Reply, ToolCall, Usage, assistant, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import ContinuationArm
@@ -135,4 +136,8 @@ def journal(
     store: Store, unit: str, ordinal: int, role: str, sent: int, written: int = 0, *, model: str = "local"
 ) -> None:
     """One call of a model."""
-    store.journal(unit, ordinal, role, model, "00" * 32, Reply(assistant("yes"), Usage(sent, written, calls=1)), 0.1)
+    store.journal(
+        JournaledReply(
+            unit, ordinal, role, model, "00" * 32, Reply(assistant("yes"), Usage(sent, written, calls=1)), 0.1
+        )
+    )

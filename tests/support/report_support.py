@@ -20,6 +20,7 @@ from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.models.journal import JournaledReply
 from recompact.presentation.report.content.report import Report
 from recompact.presentation.report.figures import sets
 from recompact.presentation.report.html import page
@@ -86,7 +87,7 @@ def claim(store: Store, command: str, model: str = "sim-agent") -> None:
     if model.startswith("sim-"):
         store.set_metadata(replace(store.metadata, simulated=(model,)))
     reply = Reply(assistant("hello"), Usage(100, 10, 0, 0, 1), model=model)
-    store.journal("claim", 0, "agent", model, "00" * 32, reply, 0.0)
+    store.journal(JournaledReply("claim", 0, "agent", model, "00" * 32, reply, 0.0))
 
 
 def make_evaluation(

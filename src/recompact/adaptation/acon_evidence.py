@@ -6,8 +6,8 @@ or chance. An analysis of a compaction says what its summary could do without an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -124,14 +124,8 @@ def _facts(trajectory: Trajectory) -> dict[str, object]:
     return {"success": done, "steps": trajectory.steps, "ending": trajectory.ending}
 
 
-@dataclass(frozen=True)
-class Lapse:
-    """One thing that went wrong in a run with compaction."""
-
-    category: str
-    kind: str
-    quote: str
-    explanation: str
+Finding = Mapping[str, str]
+"""A part of an answer, in the fields of its schema; a quote that is not in what it quotes is empty."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +134,7 @@ class Feedback:
 
     task: str
     divergence: str = ""
-    findings: tuple[Lapse, ...] = ()
+    findings: tuple[Finding, ...] = ()  # what went wrong in the run with compaction
     remedies: tuple[str, ...] = ()
     mechanism: str = ""
     refused: tuple[str, ...] = ()  # why answers were
@@ -153,7 +147,7 @@ class Feedback:
 
     def lesson(self) -> dict[str, Any]:
         """What a candidate is made from: remedies, waste, and what was missing, changed or wrong."""
-        lapses = [{"category": x.category, "kind": x.kind, "explanation": x.explanation} for x in self.findings]
+        lapses = [{key: each[key] for key in ("category", "kind", "explanation")} for each in self.findings]
         return {"task": self.task, "findings": lapses, "wasted": list(self.wasted), "remedies": list(self.remedies)}
 
 
@@ -169,7 +163,7 @@ async def give_feedback(optimizer: Optimizer, task: str, pair: Excerpt) -> Feedb
         return Feedback(
             task,
             str(value["divergence"]),
-            tuple(_lapse(entry, pair.text) for entry in value["findings"]),
+            tuple(_finding(entry, tuple(_FINDING), pair.text) for entry in value["findings"]),
             remedies,
             str(value["mechanism"]),
             timeline=_texts(value, "timeline"),
@@ -187,12 +181,12 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
     return tuple(str(one).strip() for one in read_list(value, name) if str(one).strip())
 
 
-def _lapse(entry: Any, text: str) -> Lapse:
-    if entry["category"] not in CATEGORIES:
+def _finding(entry: Any, keys: Sequence[str], text: str) -> Finding:
+    """These fields of an entry; of the runs or the summary (`text`) it may quote something that is not there."""
+    if "category" in keys and entry["category"] not in CATEGORIES:
         raise ValueError(f"{entry['category']!r} is no category; choose one of {', '.join(CATEGORIES)}")
-    quote = str(entry["quote"])
-    held = quote if occurs(quote, text) else ""
-    return Lapse(entry["category"], str(entry["kind"]), held, str(entry["explanation"]))
+    finding = {key: str(entry[key]) for key in keys}
+    return {**finding, "quote": ""} if "quote" in keys and not occurs(finding["quote"], text) else finding
 
 
 def read_list(value: Any, name: str) -> list[Any]:
@@ -208,30 +202,14 @@ ANALYSIS = prompt("acon-analysis")
 INTRODUCTION = prompt("acon-length")
 SHORTER = prompt("acon-shorter")
 
+_REMOVE, _KEEP = ("kind", "how"), ("kind", "quote", "reason")
 ANALYSIS_SCHEMA = object_schema(
     {
-        "remove": list_schema(object_schema({"kind": TEXT, "how": TEXT})),
-        "keep": list_schema(object_schema({"kind": TEXT, "quote": TEXT, "reason": TEXT})),
+        key: list_schema(object_schema(dict.fromkeys(fields, TEXT)))
+        for key, fields in (("remove", _REMOVE), ("keep", _KEEP))
     },
     title="analysis",
 )
-
-
-@dataclass(frozen=True)
-class Spare:
-    """What a summary can do without."""
-
-    kind: str
-    how: str
-
-
-@dataclass(frozen=True)
-class Needed:
-    """What a summary must keep."""
-
-    kind: str
-    quote: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -240,13 +218,13 @@ class Analysis:
 
     name: str  # task#index
     length: int  # of the summary, in characters
-    remove: tuple[Spare, ...] = ()
-    keep: tuple[Needed, ...] = ()
+    remove: tuple[Finding, ...] = ()  # what the summary can do without
+    keep: tuple[Finding, ...] = ()  # what it must keep
     refused: tuple[str, ...] = ()  # why drafts were redrawn
 
     def lesson(self) -> dict[str, Any]:
-        keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
-        return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
+        keep = [{"kind": one["kind"], "reason": one["reason"]} for one in self.keep]
+        return {"compaction": self.name, "remove": list(self.remove), "keep": keep}
 
 
 @dataclass(frozen=True)
@@ -280,8 +258,8 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     """One compaction's analysis."""
 
     def check(value: Any) -> Analysis:
-        remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in read_list(value, "remove"))
-        keep = tuple(_read_needed(one, compaction.summary) for one in read_list(value, "keep"))
+        remove = tuple(_finding(one, _REMOVE, compaction.summary) for one in read_list(value, "remove"))
+        keep = tuple(_finding(one, _KEEP, compaction.summary) for one in read_list(value, "keep"))
         if not remove and not keep:
             raise ValueError("it names nothing to remove and nothing to keep")
         return Analysis(compaction.name, len(compaction.summary), remove, keep)
@@ -289,12 +267,6 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     answer = await ask(optimizer, ANALYSIS.format(evidence=compaction.text), ANALYSIS_SCHEMA, check)
     analysis: Analysis = answer.value or Analysis(compaction.name, len(compaction.summary))
     return replace(analysis, refused=answer.objections)
-
-
-def _read_needed(entry: Any, summary: str) -> Needed:
-    """A quote that is not in the summary is dropped; kind and reason still say what must be kept."""
-    quote = str(entry["quote"])
-    return Needed(str(entry["kind"]), quote if occurs(quote, summary) else "", str(entry["reason"]))
 
 
 def length_introduction(analyses: Sequence[Analysis]) -> str:

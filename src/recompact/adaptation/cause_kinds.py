@@ -21,7 +21,7 @@ from recompact.adaptation.missing_facts import NOUNS, Kind, kind_of, repeated_wo
 from recompact.adaptation.optimizer import Optimizer, ask, prompt
 from recompact.attribution.bisection.cause import Cause
 from recompact.attribution.bisection.pieces import Piece, dropped_pieces
-from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, turn_actions, visible_text
+from recompact.attribution.divergence import actions_of, literals, occurs, texts_of, turn_actions, visible_text
 from recompact.engine.store.records import read_boundary
 from recompact.engine.store.store import Store
 from recompact.values.candidate import Clause
@@ -136,9 +136,7 @@ def _reports(entry: str, action: Action) -> bool:
 def _used_kinds(piece: Piece, boundary: Boundary, closing: Sequence[Trajectory]) -> Iterator[Kind]:
     """The kinds of the facts in a piece that continuations used and that the context after the compaction lacks."""
     visible = visible_text(boundary.post)
-    actions = [action for trajectory in closing for action in actions_of(trajectory)]
-    texts = [text for a in actions for text in (canonical(dict(a.arguments)), a.text, *strings_in(dict(a.arguments)))]
-    used = "\n".join(dict.fromkeys(texts))
+    used = "\n".join(texts_of(action for trajectory in closing for action in actions_of(trajectory)))
     facts = [fact for fact in literals(piece.text) if occurs(fact, used) and not occurs(fact, visible)]
     yield from _literal_kinds(facts, piece.text)
     if _PAGES.search(piece.text):

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
@@ -94,8 +94,7 @@ class MissingFacts:
     def to_json(self) -> dict[str, Any]:
         return {
             "boundary": str(self.id),
-            "unit": self.id.unit,
-            "index": self.id.index,
+            **asdict(self.id),
             "missing": dict(self.missing),
             "contradicted": dict(self.contradicted),
         }
@@ -153,8 +152,7 @@ def kind_of(literal: str, *, secret: bool = False) -> Kind:
 
 def _literal_facts(needed: Iterable[str], used: Sequence[Action]) -> dict[str, Kind]:
     """The literals that were used and are missing, by kind."""
-    texts = [text for action in used for text in (canonical(dict(action.arguments)), action.text) if text]
-    masked = _mask_tokens(dict.fromkeys(texts))
+    masked = _mask_tokens(text for action in used for text in (canonical(dict(action.arguments)), action.text) if text)
     return {literal: kind_of(literal, secret=_secret(literal, masked)) for literal in needed}
 
 
@@ -179,7 +177,7 @@ def _names_and_paths(boundary: Boundary, used: Sequence[Action]) -> dict[str, Ki
 
 def _mask_tokens(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Texts, each with what is left of it when tokens and passwords are masked."""
-    return [(text, mask_secrets(text)) for text in texts]
+    return [(text, mask_secrets(text)) for text in dict.fromkeys(texts)]
 
 
 def _secret(literal: str, texts: Iterable[tuple[str, str]]) -> bool:
@@ -214,7 +212,7 @@ def repeated_work(
     is known to be missing says nothing more.
     """
     earlier = dict(_observations(before))
-    in_both = {_key(action) for action in used}
+    in_both = {action.key for action in used}
     kinds: dict[str, Kind] = {}
     for key, observation in _observations(after):
         if key not in earlier or key in in_both or key in kinds:
@@ -235,11 +233,7 @@ def _observations(turns: Iterable[Turn]) -> Iterator[tuple[str, str]]:
         plain = "\n".join(result.content for result in turn.results)
         for number, action in enumerate(turn_actions(turn)):
             call = turn.message.calls[number] if turn.message.calls else None
-            yield _key(action), results.get(call.id, "") if call else plain
-
-
-def _key(action: Action) -> str:
-    return canonical(action.to_json())
+            yield action.key, results.get(call.id, "") if call else plain
 
 
 _NAMING: Mapping[Kind, re.Pattern[str]] = {

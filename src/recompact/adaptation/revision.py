@@ -20,7 +20,7 @@ from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.lock import problems_of
 from recompact.adaptation.optimizer import TEXT, Optimizer, Weak, ask, list_schema, object_schema, prompt
 from recompact.adaptation.placement import with_clauses_in_place
-from recompact.values.candidate import Candidate, Clause
+from recompact.values.candidate import Candidate, Clause, read_record
 from recompact.values.chat import assistant, user
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
@@ -92,31 +92,13 @@ class Diagnosis:
         return {"boundary": str(self.id), "channel": self.channel, "findings": findings}
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "boundary": str(self.id),
-            "unit": self.id.unit,
-            "index": self.id.index,
-            "channel": self.channel,
-            "findings": [asdict(cause) for cause in self.causes],
-            "refused": list(self.objections),
-            "abstained": self.abstained,
-            "losses": list(self.losses),
-            "cuts": self.cuts,
-            "left_out": self.left_out,
-        }
+        own = asdict(self)
+        named = {"findings": own.pop("causes"), "refused": own.pop("objections")}
+        return {"boundary": str(self.id), **own.pop("id"), **named, **own}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnosis:
-        return Diagnosis(
-            BoundaryId(data["unit"], data["index"]),
-            data["channel"],
-            tuple(Finding(**{**cause, "lines": tuple(cause["lines"])}) for cause in data["findings"]),
-            tuple(data["refused"]),
-            data["abstained"],
-            tuple(data["losses"]),
-            data["cuts"],
-            data["left_out"],
-        )
+        return read_record(Diagnosis, {**data, "id": data, "causes": data["findings"], "objections": data["refused"]})
 
 
 async def diagnose(optimizer: Optimizer, evidence: EvidenceText, question: str = DIAGNOSIS) -> Diagnosis:

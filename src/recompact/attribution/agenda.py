@@ -129,9 +129,8 @@ class DrawAgenda(Generic[T]):
 
 def with_outcome(outcomes: Outcomes, draw: Draw, outcome: Outcome) -> Outcomes:
     """The outcomes with that of one more draw."""
-    if draw.arm == "PRE":
-        return replace(outcomes, pre={**outcomes.pre, draw.number: outcome})
-    return replace(outcomes, post={**outcomes.post, draw.number: outcome})
+    arm = {**outcomes.of(draw.arm), draw.number: outcome}
+    return replace(outcomes, pre=arm) if draw.arm == "PRE" else replace(outcomes, post=arm)
 
 
 Key = tuple[object, ...]

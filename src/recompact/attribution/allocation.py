@@ -8,7 +8,7 @@ and is the same whatever the concurrency.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,8 +25,10 @@ from recompact.values.outcome import (
     NO_COPIES,
     PAPER,
     BoundaryId,
+    ContinuationArm,
     CopiedArms,
     Draw,
+    Outcome,
     Outcomes,
     Thresholds,
     without_copies,
@@ -187,6 +189,23 @@ class Allocation(ABC):
     def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
         """The most draws that these boundaries can have in the end, including those already made; None if unknown."""
         return None if self.cap is None else draws_at_most(self.cap, outcomes)
+
+
+def play_through(
+    allocation: Allocation, known: Mapping[BoundaryId, Outcomes], outcome_of: Callable[[Draw], Outcome]
+) -> tuple[dict[BoundaryId, Outcomes], list[Draw]]:
+    """The outcomes, and the draws that were made for them, if an allocation gets what it asks for until it asks for
+    nothing."""
+    arms: dict[BoundaryId, dict[ContinuationArm, dict[int, Outcome]]] = {
+        id: {"PRE": dict(own.pre), "POST": dict(own.post)} for id, own in known.items()
+    }
+    outcomes = {id: Outcomes(own["PRE"], own["POST"]) for id, own in arms.items()}
+    draws: list[Draw] = []
+    while due := allocation.due(outcomes):
+        for draw in due:
+            arms[draw.boundary][draw.arm][draw.number] = outcome_of(draw)
+        draws.extend(due)
+    return outcomes, draws
 
 
 def judged_outcomes(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 from recompact.engine.store.calls import usage_by_phase, usage_by_unit
@@ -61,7 +59,7 @@ def cached_input(store: Store) -> CachedInput:
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    return reduce(add, usages, Usage())
+    return sum(usages, Usage())
 
 
 def share_text(usage: Usage) -> str:

@@ -7,7 +7,7 @@ halving with a fixed three pairs like this. Its sensitivity analyses subsample d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import combinations
 from math import comb, lcm
@@ -15,7 +15,7 @@ from random import Random
 from statistics import fmean
 from typing import Literal
 
-from recompact.attribution.allocation import Allocation
+from recompact.attribution.allocation import Allocation, play_through
 from recompact.attribution.effects import (
     channel_by_draws,
     channel_of,
@@ -56,19 +56,16 @@ class Sample:
 
 def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sample:
     """Give the allocation what it asks for until it asks for nothing."""
-    pre: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
-    post: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
-    outcomes = {boundary: Outcomes(pre[boundary], post[boundary]) for boundary in pool}
-    continuations = tokens = 0
-    while due := allocation.due(outcomes):
-        for draw in due:
-            outcome = pool[draw.boundary].of(draw.arm).get(draw.number)
-            if outcome is None:
-                raise PoolExhausted(f"{allocation.name} asks for {draw}, which the pool does not have")
-            (pre if draw.arm == "PRE" else post)[draw.boundary][draw.number] = outcome
-            continuations += 1
-            tokens += outcome.tokens
-    return Sample(outcomes, tuple(allocation.retained(outcomes)), continuations, tokens)
+
+    def recorded(draw: Draw) -> Outcome:
+        outcome = pool[draw.boundary].of(draw.arm).get(draw.number)
+        if outcome is None:
+            raise PoolExhausted(f"{allocation.name} asks for {draw}, which the pool does not have")
+        return outcome
+
+    outcomes, draws = play_through(allocation, {boundary: Outcomes() for boundary in pool}, recorded)
+    tokens = sum(recorded(draw).tokens for draw in draws)
+    return Sample(outcomes, tuple(allocation.retained(outcomes)), len(draws), tokens)
 
 
 def shuffle_draws(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
@@ -179,33 +176,15 @@ def compare_allocations(
     prompt that was adapted from all draws: the boundaries that each of them cites."""
     reference = selected_by_all(pool, thresholds)
     orders = {seed: shuffle_draws(pool, seed) for seed in seeds}
-    return [
-        _score(
-            allocation.name,
-            [
-                detection(sample(_with_seed(allocation, seed), order), reference, pool, rules)
-                for seed, order in orders.items()
-            ],
-        )
-        for allocation in allocations
-    ]
-
-
-def _with_seed(allocation: Allocation, seed: int) -> Allocation:
-    """A part that is drawn by lot is another one in each order."""
-    return replace(allocation, seed=seed) if isinstance(allocation, Part) else allocation
-
-
-def _score(name: str, detections: Sequence[Detection]) -> AllocationScore:
-    return AllocationScore(
-        name,
-        _spread(d.recall for d in detections),
-        _spread(d.precision for d in detections),
-        _spread(d.f1 for d in detections),
-        spread(d.continuations for d in detections),
-        spread(d.tokens for d in detections),
-        _spread(d.support for d in detections),
-    )
+    scores = []
+    for allocation in allocations:
+        detections = []
+        for seed, order in orders.items():  # a part that is drawn by lot is another one in each
+            own = replace(allocation, seed=seed) if isinstance(allocation, Part) else allocation
+            detections.append(detection(sample(own, order), reference, pool, rules))
+        means = {each.name: _spread(getattr(d, each.name) for d in detections) for each in fields(Detection)}
+        scores.append(AllocationScore(allocation.name, **means))  # type: ignore[arg-type]
+    return scores
 
 
 def _spread(values: Iterable[float | None]) -> Estimate | None:

@@ -6,7 +6,7 @@ These are the places that a person or an optimizer wants to see marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -60,8 +60,8 @@ def repeated_actions(before: Sequence[Action], actions: Sequence[Action]) -> tup
     >>> repeated_actions([a], [b, a, a])
     (1, 2)
     """
-    done = {canonical(action.to_json()) for action in before}
-    return tuple(number for number, action in enumerate(actions) if canonical(action.to_json()) in done)
+    done = {action.key for action in before}
+    return tuple(number for number, action in enumerate(actions) if action.key in done)
 
 
 def consumed_turns(boundary: Boundary) -> tuple[Turn, ...]:
@@ -93,9 +93,7 @@ def consumed_texts(boundary: Boundary) -> tuple[str, ...]:
 def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
     """The literals that the compaction consumed, that are missing after it, and that a continuation from before it
     used: in the arguments of an action, or in its answer."""
-    actions = [action for trajectory in before for action in actions_of(trajectory)]
-    texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
-    texts += [text for action in actions for text in strings_in(dict(action.arguments))]
+    texts = texts_of(action for trajectory in before for action in actions_of(trajectory))
     exact = {literal for text in texts for literal in literals(text)}
     every = "\n".join(texts)
     # A bare number counts only by itself: the 28 of a date is another 28.
@@ -104,6 +102,12 @@ def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str,
         for literal in find_dropped(boundary).literals
         if literal in exact or (any(map(str.isalpha, literal)) and occurs(literal, every))
     )
+
+
+def texts_of(actions: Iterable[Action]) -> list[str]:
+    """What actions were written with, each text once: their arguments as JSON, the texts in those, and plain text."""
+    every = ((canonical(dict(a.arguments)), a.text, *strings_in(dict(a.arguments))) for a in actions)
+    return list(dict.fromkeys(text for texts in every for text in texts))
 
 
 def strings_in(value: Any) -> Iterator[str]:

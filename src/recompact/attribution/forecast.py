@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from recompact.attribution.agenda import with_outcome
-from recompact.attribution.allocation import Allocation
+from recompact.attribution.allocation import Allocation, play_through
 from recompact.attribution.records import outcomes_in
 from recompact.attribution.verify import remaining_steps
 from recompact.engine.forecast import Amount, UsageByRole, Work, add_usage, scale_usage
@@ -35,7 +34,7 @@ def forecast_draws(store: Store, allocation: Allocation) -> Work:
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
     habits = _habits(store)
     worlds = [
-        draws_of(allocation, now, imagined_outcomes(rows, step_limit, Random(f"forecast/{seed}/{world}")))
+        play_through(allocation, now, imagined_outcomes(rows, step_limit, Random(f"forecast/{seed}/{world}")))[1]
         for world in range(WORLDS)
     ]
 
@@ -71,19 +70,6 @@ def _all_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) 
         for boundary, own in outcomes.items()
         for number in range(allocation.cap - len(own.pre) - len(own.post))
     ]
-
-
-def draws_of(
-    allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes], outcome: Callable[[Draw], Outcome]
-) -> list[Draw]:
-    """All draws that an allocation asks for if each has this outcome."""
-    now = dict(outcomes)
-    draws: list[Draw] = []
-    while due := allocation.due(now):
-        for draw in due:
-            now[draw.boundary] = with_outcome(now[draw.boundary], draw, outcome(draw))
-        draws.extend(due)
-    return draws
 
 
 def imagined_outcomes(

@@ -3,7 +3,7 @@ rules that they add, and how many hurt (the counts of the paper's section 3.3)."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -16,7 +16,7 @@ from recompact.engine.store.store import Store
 from recompact.values.call_effects import PHASES, Phase, phase_of
 from recompact.values.outcome import PAPER, BoundaryId, Effect, Thresholds
 from recompact.values.stats import FEWEST, Estimate, bootstrap_ratios, spearman
-from recompact.values.tables import Cell, Number, Table, estimate_cell, tabulate
+from recompact.values.tables import Number, Table, columns, estimate_cell
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Score
 
@@ -71,42 +71,30 @@ def mean_effects(every: Verification, among: Collection[BoundaryId] | None = Non
     return MeanEffects(len(chosen), known, retained, draws, trajectories, *means)
 
 
-@dataclass(frozen=True)
-class PhaseEffects:
-    """The compactions of one phase."""
-
-    phase: Phase
-    effects: MeanEffects
-
-    def to_json(self) -> dict[str, Any]:
-        return {"phase": self.phase, **self.effects.to_json()}
-
-
-def effects_by_phase(store: Store, every: Verification) -> tuple[PhaseEffects, ...]:
+def effects_by_phase(store: Store, every: Verification) -> dict[Phase, MeanEffects]:
     """The phases that compactions fell into, by the last turn before each."""
     by_phase: dict[Phase, set[BoundaryId]] = {}
     for verdict in every.verdicts:
         boundary = read_boundary(store, verdict.id.unit, verdict.id.index)
         by_phase.setdefault(phase_of(boundary.pre.last), set()).add(verdict.id)
-    return tuple(PhaseEffects(phase, mean_effects(every, by_phase[phase])) for phase in PHASES if phase in by_phase)
+    return {phase: mean_effects(every, by_phase[phase]) for phase in PHASES if phase in by_phase}
 
 
-def phase_table(phases: Sequence[PhaseEffects], simulated: bool) -> Table:
-    draws = max((each.effects.draws for each in phases), default=0)
+def phase_table(phases: Mapping[Phase, MeanEffects], simulated: bool) -> Table:
+    draws = max((effects.draws for effects in phases.values()), default=0)
     notes = (
         f"H and B: means over compactions with draws in both arms, by {quantity(draws, 'draw')} of each arm, as many as"
         f" all have; 95 % intervals resample trajectories, from {FEWEST} of them on.",
     )
     simulation = ("Simulated models.",) if simulated else ()
-    cells: dict[str, tuple[str, Callable[[PhaseEffects], Cell]]] = {
-        "phase": ("after", lambda each: each.phase),
-        "boundaries": ("boundaries", lambda each: each.effects.boundaries),
-        "examined": ("examined", lambda each: each.effects.examined),
-        "retained": ("retained", lambda each: each.effects.retained),
-        "hazard": ("H", lambda each: each.effects.cell(each.effects.hazard, 2)),
-        "burden": ("B", lambda each: each.effects.cell(each.effects.burden, 1)),
-    }
-    return tabulate("Effects by phase", phases, cells, (*notes, *simulation))
+    heads = columns(
+        "phase", "boundaries", "examined", "retained", "hazard", "burden", phase="after", hazard="H", burden="B"
+    )
+    rows = tuple(
+        (phase, own.boundaries, own.examined, own.retained, own.cell(own.hazard, 2), own.cell(own.burden, 1))
+        for phase, own in phases.items()
+    )
+    return Table("Effects by phase", heads, rows, (*notes, *simulation))
 
 
 @dataclass(frozen=True)
@@ -186,7 +174,6 @@ class Counts:
     twice_severe_burden: int  # B >= 2 tau_B
     harmful: int  # either of the two, unless the compaction clearly helped
     trajectories_with_reduced: int
-    trajectories_with_one_or_two_reduced: int
     trajectories_with_harmful: int
 
 
@@ -199,24 +186,18 @@ def counts(
         "failed": {unit for unit, passed in success.items() if not passed},
         "successful": {unit for unit, passed in success.items() if passed},
     }
-    return [
-        _group_counts(name, len(units), {b: e for b, e in effects.items() if b.unit in units}, thresholds)
-        for name, units in groups.items()
-    ]
+    return [_group_counts(name, units, effects, thresholds) for name, units in groups.items()]
 
 
 def _group_counts(
-    group: str, trajectories: int, effects: Mapping[BoundaryId, Effect], thresholds: Thresholds
+    group: str, units: Collection[str], every: Mapping[BoundaryId, Effect], thresholds: Thresholds
 ) -> Counts:
-    reduced: dict[str, int] = {}
-    for boundary, effect in effects.items():
-        if effect.hazard > 0:
-            reduced[boundary.unit] = reduced.get(boundary.unit, 0) + 1
+    effects = {boundary: effect for boundary, effect in every.items() if boundary.unit in units}
     hazards, burdens = [e.hazard for e in effects.values()], [e.burden for e in effects.values()]
     harmful = [b for b, e in effects.items() if e.selected]
     return Counts(
         group=group,
-        trajectories=trajectories,
+        trajectories=len(units),
         boundaries=len(effects),
         unchanged=sum(h == 0 for h in hazards),
         reduced=sum(h > 0 for h in hazards),
@@ -226,8 +207,7 @@ def _group_counts(
         severe_burden=sum(b >= thresholds.burden for b in burdens),
         twice_severe_burden=sum(b >= 2 * thresholds.burden for b in burdens),
         harmful=len(harmful),
-        trajectories_with_reduced=len(reduced),
-        trajectories_with_one_or_two_reduced=sum(number <= 2 for number in reduced.values()),
+        trajectories_with_reduced=len({boundary.unit for boundary, effect in effects.items() if effect.hazard > 0}),
         trajectories_with_harmful=len({boundary.unit for boundary in harmful}),
     )
 

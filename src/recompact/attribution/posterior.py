@@ -25,6 +25,7 @@ from recompact.attribution.prior import (
     apart,
     burden_likelihood,
     cells,
+    fit_cells,
     fold_of,
     likelihood,
     pooled_variance,
@@ -261,17 +262,8 @@ def _gain(folds: Sequence[int], seen: Sequence[Hashable], likelihoods: Array, st
     difference = 0.0
     for own in times:
         predicted = [
-            likelihoods @ _fit(likelihoods, times.sum(0) - own, each / each.sum()) for each in (without, start)
+            likelihoods @ fit_cells(likelihoods, times.sum(0) - own, each / each.sum(), WORTH, ROUNDS)
+            for each in (without, start)
         ]
         difference += float(own @ (np.log(predicted[0]) - np.log(predicted[1])))
     return difference
-
-
-def _fit(likelihoods: Array, times: Array, start: Array) -> Array:
-    """The weights of cells that EM learns from what was seen so many times."""
-    weights = start
-    for _ in range(ROUNDS):
-        joint = likelihoods * weights
-        learned = WORTH * start + (joint * (times / joint.sum(1))[:, None]).sum(0)
-        weights = learned / learned.sum()
-    return weights

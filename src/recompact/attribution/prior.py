@@ -186,13 +186,18 @@ def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], v
         return start.burdens
     estimates, pre, post = np.array(list(known)).T[..., None]
     likelihoods = burden_likelihood(estimates, pre, post, variance)
-    times = np.array(list(known.values()))[:, None]
-    burdens = start.burdens
-    for _ in range(ROUNDS):
-        joint = burdens * likelihoods
-        weights = _worth(SEVERE_BURDENS) * start.burdens + (joint * times / joint.sum(1, keepdims=True)).sum(0)
-        burdens = weights / weights.sum()
-    return burdens
+    return fit_cells(likelihoods, np.array(list(known.values())), start.burdens, _worth(SEVERE_BURDENS), ROUNDS)
+
+
+def fit_cells(likelihoods: Array, times: Array, start: Array, worth: float, rounds: int) -> Array:
+    """The weights of cells that EM learns from what was seen so many times, where the start counts as much as `worth`
+    of it."""
+    weights = start
+    for _ in range(rounds):
+        joint = weights * likelihoods
+        learned = worth * start + (joint * times[:, None] / joint.sum(1, keepdims=True)).sum(0)
+        weights = learned / learned.sum()
+    return weights
 
 
 def likelihood(won: float | Array, lost: float | Array) -> Array:

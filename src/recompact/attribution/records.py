@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -26,7 +26,6 @@ from recompact.engine.store.runs import (
 )
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.values.chat import canonical
 from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.texts import command_line, quantity
 from recompact.values.trajectory import Trajectory
@@ -53,9 +52,13 @@ def outcomes_in(store: Store) -> RunOutcomes:
         if reason := says_nothing(row.arm, row.ending, row.error):
             left_out.setdefault(id, reason)
         else:
-            outcome = Outcome(row.value, row.steps, row.tokens, row.ending == "step limit")
-            (pre if row.arm == "PRE" else post)[id][row.draw] = outcome
+            (pre if row.arm == "PRE" else post)[id][row.draw] = outcome_on_record(row)
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
+
+
+def outcome_on_record(row: ContinuationRow | TrajectoryRow) -> Outcome:
+    """What came of a draw that the run has."""
+    return Outcome(row.value, row.steps, row.tokens, row.ending == "step limit")
 
 
 def says_nothing(arm: str, ending: str, error: str = "") -> str:
@@ -143,9 +146,7 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
     assert purpose in get_args(Purpose)
     arms: dict[BoundaryId, dict[str, dict[int, Outcome]]] = {}
     for draw, row in further_rows(store, purpose):
-        tokens = sum(usage.total for usage in row.usage.values())
-        at = arms.setdefault(draw.boundary, {arm: {} for arm in ARMS})
-        at[draw.arm][draw.number] = Outcome(row.value, row.steps, tokens, row.ending == "step limit")
+        arms.setdefault(draw.boundary, {arm: {} for arm in ARMS})[draw.arm][draw.number] = outcome_on_record(row)
     return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
 
 
@@ -228,26 +229,18 @@ def copied_arms(store: Store, purpose: Purpose | None = None) -> CopiedArms:
     have fresh summaries, from the same words. The draws are those of the verification or, with a `purpose`, of that."""
     if store.metadata.identity.get("agent", {}).get("temperature") != 0:
         return frozenset()
-    arms: dict[tuple[BoundaryId, str], list[_Draw]] = {}
+    arms: dict[tuple[BoundaryId, str], dict[str, ContinuationRow | TrajectoryRow]] = {}  # rows by the names of draws
     if purpose is None:
         for row in continuation_rows(store):
-            arms.setdefault((BoundaryId(row.unit, row.index), row.arm), []).append(_draw(row.name, row))
+            arms.setdefault((BoundaryId(row.unit, row.index), row.arm), {})[row.name] = row
     else:
         for draw, beside in further_rows(store, purpose):
-            arms.setdefault((draw.boundary, draw.arm), []).append(_draw(beside.unit, beside))
+            arms.setdefault((draw.boundary, draw.arm), {})[beside.unit] = beside
     return frozenset(arm for arm, draws in arms.items() if len(draws) > 1 and _alike(store, draws))
 
 
-_Draw = tuple[str, tuple[float, int, str]]
-"""The name of a draw, and what came out of it."""
-
-
-def _draw(name: str, row: ContinuationRow | TrajectoryRow) -> _Draw:
-    return name, (row.value, row.steps, row.ending)
-
-
-def _alike(store: Store, draws: Sequence[_Draw]) -> bool:
-    if len({outcome for _, outcome in draws}) > 1:
+def _alike(store: Store, draws: Mapping[str, ContinuationRow | TrajectoryRow]) -> bool:
+    if len({(row.value, row.steps, row.ending) for row in draws.values()}) > 1:
         return False
-    continuations = (read_trajectory(store, name) for name, _ in draws)
-    return len({(summary_text(c), canonical([a.to_json() for a in actions_of(c)])) for c in continuations}) == 1
+    continuations = (read_trajectory(store, name) for name in draws)
+    return len({(summary_text(c), tuple(action.key for action in actions_of(c))) for c in continuations}) == 1

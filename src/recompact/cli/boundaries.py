@@ -43,9 +43,15 @@ def command(
         every, path, simulated = read_verdicts(store), store.path, is_simulated(store)
         played = bool(every.verdicts or trajectories(store))
         verify = way_to_verify(store)
-        phases = effects_by_phase(store, every) if by else ()
+        phases = effects_by_phase(store, every) if by else {}
     if by and as_json:
-        print_json({"simulated": simulated, "by": by, "phases": [each.to_json() for each in phases]})
+        print_json(
+            {
+                "simulated": simulated,
+                "by": by,
+                "phases": [{"phase": phase, **own.to_json()} for phase, own in phases.items()],
+            }
+        )
     elif by:
         print_tables([phase_table(phases, simulated)], "csv" if as_csv else "terminal")
     elif as_json:

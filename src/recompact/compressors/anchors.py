@@ -16,7 +16,7 @@ from recompact.compressors.protocol import Compaction, Compressor, CompressorInp
 from recompact.registry import Limit
 from recompact.values.context import Context, Summary, Turn, replaced_turns
 from recompact.values.literals import contains, exact_values
-from recompact.values.receipt import shown_text
+from recompact.values.receipt import shown_text, texts_of
 from recompact.values.tokens import TokenCounter
 
 HEADING = "## Exact values from before"
@@ -71,14 +71,8 @@ class Anchors:
 
 
 def anchors_of(turns: Sequence[Turn]) -> Iterator[Anchor]:
-    """The exact values of turns: those of the agent's own calls first, then those of results, the latest first in
-    both."""
-    for turn in reversed(turns):
-        for call in turn.message.calls:
-            yield from _anchors_in(call.arguments)
-    for turn in reversed(turns):
-        for result in turn.results:
-            yield from _anchors_in(result.content)
+    """The exact values of turns, those of the agent's own calls first."""
+    return (anchor for text in texts_of(turns) for anchor in _anchors_in(text))
 
 
 def _anchors_in(text: str) -> Iterator[Anchor]:

@@ -83,7 +83,12 @@ async def open_study(
     }
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
-        episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
+        # What a run consists of; its directory is named too: it holds other runs, unless it is the suite's.
+        places = (store.path.parent, *(Path(f"{store.path}{suffix}") for suffix in ("", "-wal", "-shm", LOCK)))
+        if suite is None:
+            episodes = open_suite(config, places)
+        else:
+            episodes = InProcessSuite(suite) if isinstance(suite, Suite) else suite
         if (close := getattr(episodes, "aclose", None)) is not None:
             stack.push_async_callback(close)
         notices = Notices(progress)
@@ -168,7 +173,8 @@ async def open_clients(
             if settings is None:
                 clients[name] = Shaped(load_model(name, {}, ModelConfig(), config.directory), count)
                 continue
-            client = _client(config, name, settings)
+            with config.blame("models", name):
+                client = load_model(settings.use, settings.options, settings, config.directory)
             if (close := getattr(client, "aclose", None)) is not None:
                 stack.push_async_callback(close)
             limited = Limited(Shaped(client, count), settings, notices)
@@ -183,11 +189,6 @@ async def open_model(config: Config, name: str, count: TokenCounter) -> AsyncIte
     spending = Spending(config.ceiling.tokens, config.ceiling.money)
     async with open_clients(config, needed=[name]) as clients:
         yield Metered(name, clients[name], spending, price_of(config.models.get(name)), count), spending
-
-
-def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
-    with config.blame("models", name):
-        return load_model(settings.use, settings.options, settings, config.directory)
 
 
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
@@ -285,15 +286,6 @@ def compressor_in(config: Config) -> CompressorKind:
         raise config.error(conflict, "compressor", "scope")
     with config.blame("compressor", key="kind"):
         return load_compressor(config.compressor.kind, config.compressor.options, config.directory)
-
-
-def _episodes(suite: Suite | Episodes) -> Episodes:
-    return InProcessSuite(suite) if isinstance(suite, Suite) else suite
-
-
-def _run_places(path: Path) -> tuple[Path, ...]:
-    """What a run consists of. Its directory is named too: it holds other runs, unless it is the suite's."""
-    return (path.parent, *(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", LOCK)))
 
 
 def _run_file(config: Config, run: Path | str | None) -> Path:

@@ -36,6 +36,11 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.units + other.units, add_usage([self.usage, other.usage]))
 
+    def to_json(self) -> dict[str, Any]:
+        kinds = ("input", "output", "calls")
+        usage = {role: {kind: getattr(own, kind) for kind in kinds} for role, own in self.usage.items()}
+        return {"units": self.units, "tokens": self.tokens, "usage": usage}
+
 
 NOTHING = Amount()
 
@@ -98,32 +103,23 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "works": [_work_json(work) for work in self.works],
+            "works": [
+                {
+                    "name": work.name,
+                    "unit": work.unit,
+                    "done": work.done,
+                    "expected": work.expected.to_json(),
+                    "at_most": work.at_most and work.at_most.to_json(),
+                }
+                for work in self.works
+            ],
             "tokens": self.total.tokens,
-            "usage": _usage_json(self.total.usage),
+            "usage": self.total.to_json()["usage"],
             "money": self.money,
             "currency": self.currency or None,
             "seconds": self.duration,
             "basis": self.basis,
         }
-
-
-def _work_json(work: Work) -> dict[str, Any]:
-    return {
-        "name": work.name,
-        "unit": work.unit,
-        "done": work.done,
-        "expected": _amount_json(work.expected),
-        "at_most": work.at_most and _amount_json(work.at_most),
-    }
-
-
-def _amount_json(amount: Amount) -> dict[str, Any]:
-    return {"units": amount.units, "tokens": amount.tokens, "usage": _usage_json(amount.usage)}
-
-
-def _usage_json(usage: UsageByRole) -> dict[str, Any]:
-    return {role: {"input": own.input, "output": own.output, "calls": own.calls} for role, own in usage.items()}
 
 
 def with_price(forecast: Forecast, config: Config) -> Forecast:

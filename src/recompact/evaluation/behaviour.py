@@ -18,12 +18,11 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, left_out, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
 from recompact.evaluation.summary import SIMULATED
-from recompact.values.chat import canonical
 from recompact.values.progress import SILENT, Progress
 from recompact.values.stats import RESAMPLES, Estimate, bootstrap_ratios
 from recompact.values.tables import Cell, Column, Table, columns, estimate_cell
 from recompact.values.texts import quantity
-from recompact.values.trajectory import Action, Boundary, Trajectory
+from recompact.values.trajectory import Boundary, Trajectory
 
 FIRST, STEPS, CALLS, KEPT, HELD = "documentation_first", "steps_to_change", "documentation_calls", "kept.", "held."
 ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids, addresses and quoted words
@@ -115,7 +114,7 @@ _Named = Mapping[str, Literals]
 
 async def _ask_suite(episodes: Episodes, runs: Sequence[Trajectory]) -> tuple[_Kinds | None, _Named | None]:
     """What the suite says about all actions and texts, each asked about once."""
-    actions = {_key(action): action for trajectory in runs for action in actions_of(trajectory)}
+    actions = {action.key: action for trajectory in runs for action in actions_of(trajectory)}
     summed_up = [boundary for trajectory in runs for boundary in trajectory.boundaries if boundary.post.summary]
     texts = dict.fromkeys(text for each in summed_up for text in (*consumed_texts(each), _summary(each)))
     try:
@@ -127,10 +126,6 @@ async def _ask_suite(episodes: Episodes, runs: Sequence[Trajectory]) -> tuple[_K
         None if kinds is None else dict(zip(actions, kinds, strict=True)),
         None if named is None else dict(zip(texts, named, strict=True)),
     )
-
-
-def _key(action: Action) -> str:
-    return canonical(action.to_json())
 
 
 def _summary(boundary: Boundary) -> str:
@@ -157,7 +152,7 @@ def _measure(
 def _after(trajectory: Trajectory, kinds: _Kinds) -> Iterable[tuple[str, float, float]]:
     """The first action after each compaction, the steps to the next mutation, or to the end where there is none, and
     the look-ups of all."""
-    turns = [[kinds[_key(action)] for action in turn_actions(turn)] for turn in trajectory.turns]
+    turns = [[kinds[action.key] for action in turn_actions(turn)] for turn in trajectory.turns]
     for boundary in trajectory.boundaries:
         if after := turns[boundary.step :]:
             yield FIRST, after[0][0] == "documentation", 1

@@ -7,7 +7,7 @@ can never disagree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import comb
@@ -143,7 +143,7 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     metrics: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
     for key, answers in ANSWERS.items():
         if all(answers(row) is not None for row in rows):
-            metrics[key] = partial(_answered_share, answers, _questions(rows, answers))
+            metrics[key] = partial(_answered_share, answers)
     if all(row.violations is not None for row in rows):
         metrics["violations"] = lambda row: row.violations or 0
     metrics["steps"] = lambda row: row.steps
@@ -155,7 +155,8 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     roles = sorted({role for row in rows for role in row.usage})
     if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
         metrics["tokens"] = lambda row: sum(row.usage.get(role, Usage()).total for role in TOTAL)
-        metrics["context"] = lambda row: _mean_input(row.usage.get("agent", Usage()))
+        # Tokens that the agent read in one call: how much context an arm worked with.
+        metrics["context"] = lambda row: a.input / a.calls if (a := row.usage.get("agent", Usage())).calls else 0.0
         metrics["cached"] = lambda row: sum(row.usage.get(role, Usage()).cached for role in TOTAL)
     return metrics | {f"tokens.{role}": lambda row, role=role: row.usage.get(role, Usage()).total for role in roles}
 
@@ -164,34 +165,16 @@ Answers = Callable[[TaskRun], tuple[float, ...] | None]
 ANSWERS: dict[str, Answers] = {"em": lambda row: row.em, "f1": lambda row: row.f1}
 
 
-def _questions(rows: Iterable[TaskRun], answers: Answers) -> dict[str, int]:
-    """How many questions each task has: as many as the run with the most answers. A question that another run did not
-    answer is wrong there."""
-    questions: dict[str, int] = {}
-    for row in rows:
-        questions[row.task] = max(questions.get(row.task, 1), len(answers(row) or ()))
-    return questions
-
-
-def _answered_share(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
-    return sum(answers(row) or ()) / questions[row.task]
-
-
-def _mean_input(usage: Usage) -> float:
-    """Tokens that the agent read in one call: how much context an arm worked with."""
-    return usage.input / usage.calls if usage.calls else 0.0
+def _answered_share(answers: Answers, row: TaskRun) -> float:
+    given = answers(row) or (0.0,)
+    return sum(given) / len(given)
 
 
 def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
     """EM^k. A question counts by the runs that answered it exactly; a task is the mean of its questions."""
-    questions = _questions((row for task_rows in rows for row in task_rows), ANSWERS["em"])
-    exact = [[_right(task_rows, n) for n in range(questions[task_rows[0].task])] for task_rows in rows]
-    return {f"em^{k}": [fmean(pass_all(n, runs, k) for n in right) for right in exact] for k in range(2, runs + 1)}
-
-
-def _right(rows: Sequence[TaskRun], question: int) -> int:
-    """How many runs of a task answered this question exactly."""
-    return sum((row.em or ())[question : question + 1] >= (1.0,) for row in rows)
+    answers = [[row.em or (0.0,) for row in task_rows] for task_rows in rows]
+    right = [[sum(answer >= 1.0 for answer in question) for question in zip(*own, strict=True)] for own in answers]
+    return {f"em^{k}": [fmean(pass_all(n, runs, k) for n in own) for own in right] for k in range(2, runs + 1)}
 
 
 def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | None = None) -> Metrics:

@@ -19,8 +19,9 @@ from recompact.engine.store.store import Store
 from recompact.values.call_effects import ASIDE, effect_of
 from recompact.values.chat import canonical
 from recompact.values.context import Context, Turn
-from recompact.values.literals import Literal, covers, literals as audit_literals, rules_in, says
+from recompact.values.literals import Literal, covers, literals as audit_literals, says
 from recompact.values.outcome import BoundaryId
+from recompact.values.receipt import rules_of
 from recompact.values.session import Call, SessionCompaction
 from recompact.values.trajectory import Action
 
@@ -136,8 +137,7 @@ def _probes(point: CompactionPoint) -> Iterator[Probe]:
                 break
             known.add(literal.form)
             yield Probe("fact", _fact_question(action, literal), literal.text, literal)
-    stated = [text.content for turn in point.pre.turns[:-1] for text in turn.results if text.role == "user"]
-    for rule in dict.fromkeys(rule for text in stated if not text.startswith("Error:") for rule in rules_in(text)):
+    for rule in rules_of(point.pre.turns[:-1]):
         if not says(always, rule):
             yield Probe("rule", _rule_question(rule), rule)
     calls = [action for turn in (point.following or point.later)[:1] for action in turn_actions(turn) if action.name]

@@ -36,6 +36,19 @@ class JournalRequest:
     latest: JournalAnswer | None = None
 
 
+@dataclass(frozen=True)
+class JournaledReply:
+    """A call of a unit with its reply, as it is written down."""
+
+    unit: str
+    ordinal: int
+    role: str
+    configured: str  # the model, by its name in the config
+    request: str  # digest
+    reply: Reply
+    seconds: float
+
+
 class Journal(Protocol):
     """Where calls are written down; the store is one."""
 
@@ -43,18 +56,8 @@ class Journal(Protocol):
         """What was answered. Raises `SetAside` where the unit was set aside, or a reply cannot be read."""
         ...
 
-    def journal(
-        self,
-        unit: str,
-        ordinal: int,
-        role: str,
-        configured: str,
-        request: str,
-        reply: Reply,
-        seconds: float,
-        asked: JournalRequest | None = None,
-    ) -> None:
-        """Write down a reply, the digest of its request and, where it is given, the request itself."""
+    def journal(self, call: JournaledReply, asked: JournalRequest | None = None) -> None:
+        """Write down a reply and, where it is given, its request."""
         ...
 
     def forget(self, unit: str, ordinal: int) -> None: ...
@@ -115,7 +118,8 @@ class UnitCalls:
         reply = shape_reply(await model.reply(request), request)
         seconds = time.perf_counter() - started
         asked = JournalRequest(original_request, self._written.get(role), self._latest)
-        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
+        call = JournaledReply(self.unit, ordinal, role, model.name, request.digest, reply, seconds)
+        self._journal.journal(call, asked)
         self._latest = self._written[role] = JournalAnswer(ordinal, original_request, reply.message)
         return reply
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import add
 from typing import Any, Literal, NoReturn
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -210,15 +211,7 @@ class Usage:
     cache_reported: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-            self.calls + other.calls,
-            self.estimated + other.estimated,
-            self.cache_reported + other.cache_reported,
-        )
+        return Usage(*map(add, self.__dict__.values(), other.__dict__.values()))  # its fields, in order
 
     @property
     def total(self) -> int:

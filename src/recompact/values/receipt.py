@@ -130,15 +130,16 @@ def distinct(values: Iterable[str]) -> list[str]:
     return [value for value in unique if every.find(value, every.find(value) + 1) < 0]
 
 
+def texts_of(turns: Sequence[Turn]) -> Iterator[str]:
+    """The texts of turns that may hold exact values: those of the agent's own calls first, then results, the latest
+    first in both."""
+    yield from (call.arguments for turn in reversed(turns) for call in turn.message.calls)
+    yield from (result.content for turn in reversed(turns) for result in turn.results)
+
+
 def exact_values_of(turns: Sequence[Turn]) -> Iterator[str]:
-    """The exact values of turns: those of the agent's own calls first, then those of results, the latest first in
-    both."""
-    for turn in reversed(turns):
-        for call in turn.message.calls:
-            yield from exact_values(call.arguments)
-    for turn in reversed(turns):
-        for result in turn.results:
-            yield from exact_values(result.content)
+    """The exact values of turns, in that order."""
+    return (value for text in texts_of(turns) for value in exact_values(text))
 
 
 def rules_of(turns: Sequence[Turn]) -> tuple[str, ...]:

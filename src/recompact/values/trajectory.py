@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from recompact.values.chat import ToolCall, Usage
+from recompact.values.chat import ToolCall, Usage, canonical
 from recompact.values.context import Context, Turn
 
 COMPACTION_FAILED = "compaction failed"
@@ -52,6 +52,11 @@ class Action:
 
     def to_json(self) -> list[Any]:
         return [self.name, dict(self.arguments), self.text]
+
+    @property
+    def key(self) -> str:
+        """The same for the same action, argument for argument."""
+        return canonical(self.to_json())
 
     @staticmethod
     def from_json(data: list[Any]) -> Action:

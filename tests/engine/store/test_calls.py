@@ -10,6 +10,7 @@ from recompact.engine.store.calls import Pace, first_agent_inputs, journaled_cal
 from recompact.engine.store.records import read_trajectory, write_continuation, write_trajectory
 from recompact.engine.store.runs import continuation_rows, trajectories, trajectory_row
 from recompact.engine.store.store import Store
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Reply, Usage, assistant
 from recompact.values.context import Context
 from recompact.values.trajectory import Score, Trajectory
@@ -28,7 +29,7 @@ def store(tmp_path: Path) -> Store:
     store = Store.open(tmp_path / "run.db")
     for unit, ordinal, role, sent, written in CALLS:
         reply = Reply(assistant("yes"), Usage(sent, written, 0, 0, 1))
-        store.journal(unit, ordinal, role, "model", "00" * 32, reply, 0.1)
+        store.journal(JournaledReply(unit, ordinal, role, "model", "00" * 32, reply, 0.1))
     return store
 
 
@@ -63,8 +64,8 @@ def test_the_pace_is_that_of_collected_trajectories_without_their_compressor(sto
     for unit, seconds in (("collect/a", 1.0), ("collect/b", 0.5), ("continue/a", 9.0)):
         phase = unit.split("/")[0]
         write_trajectory(store, unit, trajectory, phase=phase, run=0, groups={}, seconds=seconds)
-    store.journal("collect/a", 2, "compressor", "other", "00" * 32, Reply(assistant("yes")), 0.2)
-    store.journal("collect/a", 3, "user", "third", "00" * 32, Reply(assistant("yes")), 0.3)
+    store.journal(JournaledReply("collect/a", 2, "compressor", "other", "00" * 32, Reply(assistant("yes")), 0.2))
+    store.journal(JournaledReply("collect/a", 3, "user", "third", "00" * 32, Reply(assistant("yes")), 0.3))
     pace = pace_of(store, "model")  # four calls of 0.1 s; of 1.5 s, 0.6 s are calls to it or to a compressor
     assert (round(pace.call, 9), round(pace.pause, 9)) == (0.1, 0.225)
     assert pace_of(store, "nobody") == Pace(0.0, 0.0)
@@ -72,7 +73,7 @@ def test_the_pace_is_that_of_collected_trajectories_without_their_compressor(sto
 
 def test_the_pace_of_an_evaluation_is_known_too(store: Store) -> None:
     trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
-    store.journal("evaluate/a", 0, "agent", "model", "00" * 32, Reply(assistant("yes")), 0.1)
+    store.journal(JournaledReply("evaluate/a", 0, "agent", "model", "00" * 32, Reply(assistant("yes")), 0.1))
     write_trajectory(store, "evaluate/a", trajectory, phase="evaluate", run=0, groups={}, seconds=0.4)
     pace = pace_of(store, "model")
     assert (round(pace.call, 9), round(pace.pause, 9)) == (0.1, 0.3)

@@ -23,7 +23,7 @@ from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.engine.store.store import Store, StoreError
 from recompact.environments.inprocess import InProcessEpisode
-from recompact.models.journal import UnitCalls, seed_of
+from recompact.models.journal import JournaledReply, UnitCalls, seed_of
 from recompact.models.shape import shape_reply
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.values.template import default_template
@@ -300,7 +300,7 @@ def test_a_full_disk_is_said_plainly_and_loses_nothing_recorded(small_disk: Path
     with pytest.raises(StoreError, match="free some space"):
         for n in range(10_000):
             reply = Reply(assistant(os.urandom(2000).hex()), Usage(1, 1, 0, 0, 1))
-            store.journal("u", n, "agent", "m", "00" * 32, reply, 0.0)
+            store.journal(JournaledReply("u", n, "agent", "m", "00" * 32, reply, 0.0))
             kept = n + 1
     assert kept > 3
     assert len(store.journaled("u")) == kept
@@ -308,7 +308,7 @@ def test_a_full_disk_is_said_plainly_and_loses_nothing_recorded(small_disk: Path
     subprocess.run(["mount", "-o", "remount,size=4m", small_disk], check=True)
     with Store.open(path) as store:
         assert len(store.journaled("u")) == kept
-        store.journal("u", kept, "agent", "m", "00" * 32, Reply(assistant("more")), 0.0)
+        store.journal(JournaledReply("u", kept, "agent", "m", "00" * 32, Reply(assistant("more")), 0.0))
 
 
 def test_a_run_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

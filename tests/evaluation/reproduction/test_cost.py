@@ -14,6 +14,7 @@ from recompact.engine.store.adaptations import AdaptationRecord, write_adaptatio
 from recompact.engine.store.store import Store
 from recompact.evaluation.reproduction.experiments import Setting
 from recompact.evaluation.reproduction.results import cost_table
+from recompact.models.journal import JournaledReply
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Reply, Usage, assistant
 from recompact.values.tables import Number
@@ -38,9 +39,11 @@ def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str])
     with Store.open(make_verified(tmp_path / "adapt-history.db")) as store:
         reply = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
         for unit in ("collect/t", "continue/t", "diagnose/t", *selecting, *foreign):
-            store.journal(unit, 0, "agent", "m", "00" * 32, reply, 0.0)
+            store.journal(JournaledReply(unit, 0, "agent", "m", "00" * 32, reply, 0.0))
         customer = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
-        store.journal("collect/t", 1, "user", "m", "00" * 32, customer, 0.0)  # the benchmark's, not the agent's
+        store.journal(
+            JournaledReply("collect/t", 1, "user", "m", "00" * 32, customer, 0.0)
+        )  # the benchmark's, not the agent's
         for method, template in (("pair", REVISED), ("facts", OTHER)):
             write_adaptation(store, record(method, template))
     (row,) = cost_table(Setting(Config(suite=SuiteConfig(use="office")), tmp_path, scopes=("history",))).rows

@@ -30,6 +30,7 @@ from recompact.evaluation.reproduction.experiments import (
 from recompact.evaluation.reproduction.forecast import assumed_habits, forecast_reproduction, habits_of, number_of_tasks
 from recompact.evaluation.reproduction.paper import benchmark
 from recompact.models.endpoint import Price
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Reply, Usage, assistant
 from recompact.values.context import Context
 from recompact.values.trajectory import Score, Trajectory
@@ -132,7 +133,9 @@ async def test_a_few_trajectories_tell_the_speed_though_not_the_habits(tmp_path:
     config, path = config_of("mine.py:suite"), tmp_path / "few.db"
     with Store.open(path) as store:
         trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
-        store.journal("collect/t", 0, "agent", config.agent.model, "00" * 32, Reply(assistant("yes")), 0.5)
+        store.journal(
+            JournaledReply("collect/t", 0, "agent", config.agent.model, "00" * 32, Reply(assistant("yes")), 0.5)
+        )
         write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=2.0)
     habits = await habits_of(config, [path])
     assert (habits.seconds, habits.steps) == (2.0, assumed_habits(config).steps)

@@ -21,7 +21,7 @@ from recompact.attribution.bisection.pieces import (
 from recompact.attribution.bisection.search import Conversation, Search, search
 from recompact.attribution.continuations import draw_beside, outcome_of, play_draw
 from recompact.attribution.divergence import needed_facts, occurs
-from recompact.attribution.records import copied_arms, outcomes_in, settings_of
+from recompact.attribution.records import copied_arms, outcome_on_record, outcomes_in, settings_of
 from recompact.attribution.verify import places
 from recompact.engine.collection import unit_of as collected_unit
 from recompact.engine.execution.scheduler import Unit, run_agenda
@@ -248,7 +248,5 @@ def _outcomes_on_record(store: Store) -> dict[BoundaryId, dict[str, Outcome]]:
     recorded: dict[BoundaryId, dict[str, Outcome]] = {}
     for row in trajectories(store, phase=PHASE):
         index = int(row.unit.rsplit("/", 3)[1])
-        tokens = sum(usage.total for usage in row.usage.values())
-        at = BoundaryId(f"collect/{row.task}", index)
-        recorded.setdefault(at, {})[row.unit] = Outcome(row.value, row.steps, tokens)
+        recorded.setdefault(BoundaryId(f"collect/{row.task}", index), {})[row.unit] = outcome_on_record(row)
     return recorded

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 from recompact.engine.store.packing import unpack_request
 from recompact.engine.store.store import USAGE, Store
-from recompact.models.journal import seed_of
-from recompact.values.chat import Decoding, Message, Reply, Request, ToolSpec, Usage, chain_digests
+from recompact.models.journal import JournaledReply, seed_of
+from recompact.values.chat import Decoding, Message, Request, ToolSpec, Usage, chain_digests
 
 _SUMS = ", ".join(f"sum({name})" for name in USAGE)
 
@@ -96,19 +94,6 @@ def call_rows(store: Store, unit: str, start: int = 0, limit: int = -1) -> list[
     ]
 
 
-@dataclass(frozen=True)
-class JournaledReply:
-    """One call of the journal with its reply, as `Store.journal` takes it."""
-
-    unit: str
-    ordinal: int
-    role: str
-    configured: str
-    request: str  # digest
-    reply: Reply
-    seconds: float
-
-
 def journaled_replies(store: Store, configured: Collection[str]) -> list[JournaledReply]:
     """All replies of these models, by unit and in order."""
     rows = store._rows("SELECT DISTINCT unit, configured FROM calls ORDER BY unit")
@@ -149,7 +134,7 @@ def compressor_usage(store: Store, unit: str, step: int) -> Usage:
     rows = store._rows(
         f"SELECT {', '.join(USAGE)} FROM calls WHERE unit = ? AND ordinal IN ({marks})", (unit, *ordinals)
     )
-    return reduce(add, (Usage(*row) for row in rows), Usage())
+    return sum((Usage(*row) for row in rows), Usage())
 
 
 @dataclass(frozen=True)

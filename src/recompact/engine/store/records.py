@@ -63,15 +63,11 @@ def write_trajectory(
                 "task": trajectory.task,
                 "run": run,
                 "groups": canonical(dict(groups)),
-                "success": int(trajectory.score.success),
-                "value": trajectory.score.value,
-                "ending": trajectory.ending,
-                "steps": trajectory.steps,
                 "compactions": len(trajectory.boundaries),
                 "peak": trajectory.peak,
                 "peak_reported": trajectory.peak_reported,
-                "usage": canonical(_usage_document(trajectory.usage)),
                 "incidents": len(trajectory.incidents),
+                **_columns(trajectory),
             },
         )
         for boundary, key in zip(trajectory.boundaries, boundaries, strict=True):
@@ -96,25 +92,22 @@ def write_continuation(
     """Record a finished continuation in one transaction; `read_trajectory(store, name)` gives it back."""
     with store.transaction():
         document = _trajectory_document(store, continuation, ())
-        store.insert(
-            "continuations",
-            {
-                "name": name,
-                "unit": unit,
-                "idx": index,
-                "arm": arm,
-                "draw": draw,
-                "success": int(continuation.score.success),
-                "value": continuation.score.value,
-                "ending": continuation.ending,
-                "steps": continuation.steps,
-                "usage": canonical(_usage_document(continuation.usage)),
-                "error": continuation.error,
-            },
-        )
+        place = {"name": name, "unit": unit, "idx": index, "arm": arm, "draw": draw}
+        store.insert("continuations", {**place, **_columns(continuation), "error": continuation.error})
         store.finish(name, "continuation", canonical(document), seconds)
     boundary = BoundaryId(unit, index)
     emit(EpisodeRecorded(store, name, CONTINUE, draw, continuation, arm=arm, boundary=boundary))
+
+
+def _columns(trajectory: Trajectory) -> dict[str, Any]:
+    """What the rows of trajectories and continuations say alike."""
+    return {
+        "success": int(trajectory.score.success),
+        "value": trajectory.score.value,
+        "ending": trajectory.ending,
+        "steps": trajectory.steps,
+        "usage": canonical(_usage_document(trajectory.usage)),
+    }
 
 
 @contextmanager
@@ -158,7 +151,7 @@ def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Tur
     head = {**data, "turns": [], "boundaries": [], "context": prefix}
 
     def parts() -> Iterator[Turn | Boundary]:
-        boundaries = (_lean_boundary(store, bytes.fromhex(key)) for key in data["boundaries"])
+        boundaries = (_boundary(store, bytes.fromhex(key), _messages(store), lean=True) for key in data["boundaries"])
         pending = next(boundaries, None)
         for number in range(len(data["turns"]) + 1):
             while pending and pending.step <= number:
@@ -264,24 +257,17 @@ def _boundary_document(store: Store, boundary: Boundary) -> bytes:
     )
 
 
-def _lean_boundary(store: Store, key: bytes) -> Boundary:
-    lean = {**store.document(key), "snapshot": None, "actions": []}
-    return _boundary_of(store, lean, _messages(store))
-
-
-def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
-    return _boundary_of(store, store.document(key), message)
-
-
-def _boundary_of(store: Store, data: Mapping[str, Any], message: _Messages) -> Boundary:
-    snapshot = data["snapshot"]
+def _boundary(store: Store, key: bytes, message: _Messages, *, lean: bool = False) -> Boundary:
+    """A boundary, or where it is to be `lean`, without its snapshot and actions."""
+    data = store.document(key)
+    snapshot = None if lean else data["snapshot"]
     return Boundary(
         index=data["index"],
         step=data["step"],
         pre=_context(store, data["pre"], message),
         post=_context(store, data["post"], message),
         snapshot=Snapshot(snapshot[0], store.blob(bytes.fromhex(snapshot[1]))) if snapshot else None,
-        actions=tuple(Action.from_json(a) for a in data["actions"]),
+        actions=() if lean else tuple(Action.from_json(a) for a in data["actions"]),
         asked_again=data["asked_again"],
         cut=data["cut"],
     )

@@ -211,6 +211,10 @@ class TrajectoryRow:
     usage: Mapping[str, Usage]
     incidents: int
 
+    @property
+    def tokens(self) -> int:
+        return sum(usage.total for usage in self.usage.values())
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "usage": {role: usage.to_json() for role, usage in self.usage.items()}}
 

@@ -39,7 +39,7 @@ from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.packing import SMALL, pack, pack_request, unpack
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
-from recompact.models.journal import JournalRequest
+from recompact.models.journal import JournaledReply, JournalRequest
 from recompact.models.shape import in_shape
 from recompact.values.chat import Message, Reply, Usage, canonical
 
@@ -260,33 +260,20 @@ class Store:
             reason = error
         raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
 
-    def journal(
-        self,
-        unit: str,
-        ordinal: int,
-        role: str,
-        configured: str,
-        request: str,
-        reply: Reply,
-        seconds: float,
-        asked: JournalRequest | None = None,
-    ) -> None:
+    def journal(self, call: JournaledReply, asked: JournalRequest | None = None) -> None:
         """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
+        reply = call.reply
         with self.transaction():
-            call = {
-                "unit": unit,
-                "ordinal": ordinal,
-                "role": role,
-                "request": bytes.fromhex(request),
+            row = {name: getattr(call, name) for name in ("unit", "ordinal", "role", "configured", "seconds")}
+            row |= {
+                "request": bytes.fromhex(call.request),
                 "message": self.put(reply.message),
                 "finish": reply.finish,
                 "model": reply.model,
-                "configured": configured,
-                "seconds": seconds,
                 "notes": canonical(list(reply.notes)) if reply.notes else "[]",
                 "asked": pack_request(asked, self.put) if asked else None,
             }
-            self.insert("calls", {**call, **{name: getattr(reply.usage, name) for name in USAGE}})
+            self.insert("calls", {**row, **{name: getattr(reply.usage, name) for name in USAGE}})
 
     def forget(self, unit: str, ordinal: int) -> None:
         """Drop the journal of a unit from this call on, because its replay took another path."""

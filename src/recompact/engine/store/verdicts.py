@@ -102,9 +102,7 @@ class Verdict:
             "verdict": self.kind,
             "reason": self.reason,
             **effect_numbers(effect),
-            "p_harmful": effect and effect.p_harmful,
-            "score": effect and effect.score,
-            "channel": effect and effect.channel,
+            **_judged(effect),
             "pre_draws": len(self.outcomes.pre),
             "post_draws": len(self.outcomes.post),
             "retained": self.retained,
@@ -122,6 +120,10 @@ def effect_numbers(effect: Effect | None, prefix: str = "") -> dict[str, Any]:
         "B_high": effect and effect.burden_estimate.high,
     }
     return {f"{prefix}{name}": value for name, value in values.items()}
+
+
+def _judged(effect: Effect | None) -> dict[str, Any]:
+    return {name: effect and getattr(effect, name) for name in ("p_harmful", "score", "channel")}
 
 
 RESTS_ON = ("collect/", "continue/", "confirm/", "resample/")
@@ -196,9 +198,7 @@ def _values(verdict: Verdict) -> dict[str, Any]:
         "pre": _draws_text(verdict.outcomes.pre),
         "post": _draws_text(verdict.outcomes.post),
         **effect_numbers(effect),
-        "p_harmful": effect and effect.p_harmful,
-        "score": effect and effect.score,
-        "channel": effect and effect.channel,
+        **_judged(effect),
         "pre_draws": effect and effect.pre,
         "post_draws": effect and effect.post,
         "H_variance": effect and effect.hazard_variance,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.result import write_result
@@ -25,7 +26,7 @@ from recompact.engine.study import Watch
 from recompact.errors import RecompactError
 from recompact.evaluation.arms import NONE, PROMPTED, PROMPTING, Arm
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
-from recompact.evaluation.reproduction.paper import test_split
+from recompact.evaluation.reproduction.paper import Benchmark, benchmark, test_split
 from recompact.values.template import load
 
 METHODS = ("acon-ut", "acon-utco", "pair")
@@ -63,6 +64,15 @@ class Setting:
     test: int | None = None
     others: tuple[Config, ...] = ()  # the same suite with other models
     released: Mapping[Scope, Path] = field(default_factory=dict)  # templates that somebody else adapted
+
+    @property
+    def known(self) -> Benchmark | None:
+        """The paper's benchmark that the suite is, or stands beside."""
+        return benchmark(self.config.suite.use)
+
+    def printed(self, table: str, *keys: str) -> Any:
+        """A figure of the paper's for that benchmark, or None."""
+        return self.known.of(table, *keys) if self.known else None
 
     def path(self, name: str) -> Path:
         """The file of a run."""

@@ -11,9 +11,9 @@ from random import Random
 from statistics import fmean
 
 from recompact.adaptation.method import Method, load_method
-from recompact.attribution.allocation import Allocation, RunFacts
+from recompact.attribution.allocation import Allocation, RunFacts, play_through
 from recompact.attribution.bisection.bisect import PHASE, SHARE
-from recompact.attribution.forecast import BASIS, HARMFUL, draws_of, forecast_draws, imagined_outcomes
+from recompact.attribution.forecast import BASIS, HARMFUL, forecast_draws, imagined_outcomes
 from recompact.attribution.registry import allocation_named, allocation_of
 from recompact.engine.assembly import open_study, open_suite
 from recompact.engine.collection import collect
@@ -164,7 +164,7 @@ def imagined_draws(allocation: Allocation, boundaries: int, steps: int = 15) -> 
     ids = [BoundaryId(f"collect/{n}", 1) for n in range(boundaries)]
     rows = {id: BoundaryRow(id.unit, 1, "", 0, 0, 0, steps, True) for id in ids}
     outcome = imagined_outcomes(rows, 3 * steps, Random("forecast"))
-    return len(draws_of(allocation, {id: Outcomes() for id in ids}, outcome))
+    return len(play_through(allocation, {id: Outcomes() for id in ids}, outcome)[1])
 
 
 def _verification(config: Config, run: Path, habits: UsualTrajectory, tasks: int) -> Work:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import get_args
 
 from recompact.adaptation.method import load_method
@@ -33,7 +34,7 @@ from recompact.evaluation.breakdown import breakdown_table, by_group
 from recompact.evaluation.metrics import metric, reliability
 from recompact.evaluation.paired import compare_many, difference_warnings
 from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
-from recompact.evaluation.reproduction.paper import Benchmark, arm_figures, benchmark, printed_range, printed_table
+from recompact.evaluation.reproduction.paper import arm_figures, printed_range, printed_table
 from recompact.evaluation.summary import (
     SIGN_TEST,
     Evaluation,
@@ -83,16 +84,15 @@ def main_table(shown: Evaluation, setting: Setting) -> Table:
 
 def group_table(shown: Evaluation, setting: Setting) -> Table | None:
     """The same by the paper's groups of tasks; None where the suite has no such groups."""
-    known = benchmark(setting.config.suite.use)
-    groups = by_group(shown, known.group) if known and known.group else None
-    if groups is None:
+    known = setting.known
+    if not (known and known.group and (groups := by_group(shown, known.group))):
         return None
     return add_notes(with_paper(breakdown_table(groups), _figures(setting)), *paper_notes(setting))
 
 
 def _figures(setting: Setting) -> Callable[[NamedRow], NamedRow]:
     """The paper's figures for the arm of a row, in the group that the row is about, if any."""
-    known = benchmark(setting.config.suite.use)
+    known = setting.known
 
     def figures(row: NamedRow) -> NamedRow:
         if known is None:
@@ -109,10 +109,9 @@ def _figures(setting: Setting) -> Callable[[NamedRow], NamedRow]:
 
 def token_table(shown: Evaluation, setting: Setting) -> Table:
     """Reliability against tokens per task: the paper's figure on efficiency."""
-    known = benchmark(setting.config.suite.use)
 
     def printed(row: NamedRow) -> NamedRow:
-        tokens = known.of("tokens", str(row.get("scope") or ""), str(row["arm"])) if known else None
+        tokens = setting.printed("tokens", str(row.get("scope") or ""), str(row["arm"]))
         return {"tokens": tokens and Number(tokens)}
 
     table = arm_table(shown, [reliability(shown.shared.runs), "tokens"])
@@ -141,16 +140,14 @@ def paired_table(shown: Evaluation, setting: Setting) -> Table | None:
         " have the same tasks, so the sum is not tested. The paper has 75 and 34 over its three benchmarks."
     )
     notes = (rule, *([pooled] if len(tested) > 1 else []), *difference_warnings(comparisons), *paper_notes(setting))
-    known = benchmark(setting.config.suite.use)
     return with_paper(
-        Table("PAIR minus ACON, paired by task", heads, tuple(rows), notes), lambda row: _printed_pair(known, row)
+        Table("PAIR minus ACON, paired by task", heads, tuple(rows), notes), partial(_printed_pair, setting)
     )
 
 
-def _printed_pair(known: Benchmark | None, row: NamedRow) -> NamedRow:
+def _printed_pair(setting: Setting, row: NamedRow) -> NamedRow:
     """The paper's comparison in the scope of a row."""
-    printed = known.of("paired", str(row["scope"] or "")) if known else None
-    if not printed:
+    if not (printed := setting.printed("paired", str(row["scope"] or ""))):
         return {}
     keys = {key: printed.get(key.replace("^", "")) for key in row}
     figures: dict[str, Cell] = {
@@ -177,18 +174,16 @@ def add_notes(table: Table, *lines: str) -> Table:
 
 def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:
     """What the paper's columns are, and what they are not."""
-    suite = setting.config.suite.use
-    known = benchmark(suite)
+    known = setting.known
     if known is None:
-        return (f"The paper has no figures for {suite}.",)
+        return (f"The paper has no figures for {setting.config.suite.use}.",)
     tasks = "training tasks" if training else f"{known.test or ''} test tasks, three runs".lstrip()
     return (f"paper: its figures for {known.title}, {tasks}, {AGENTS}.", *beside_notes(setting))
 
 
 def beside_notes(setting: Setting) -> tuple[str, ...]:
     """That the suite only stands beside a benchmark of the paper, if it does."""
-    suite = setting.config.suite.use
-    known = benchmark(suite)
+    suite, known = setting.config.suite.use, setting.known
     if known is None or suite == known.name:
         return ()
     return (
@@ -228,9 +223,8 @@ def effect_table(setting: Setting) -> Table:
         (group.group, *(asdict(group)[key] for key in COUNTED), _correlation(correlation, group.group == "all"))
         for group in every
     ]
-    known = benchmark(setting.config.suite.use)
-    strictly = bool(known and known.of("effects", "strictly"))
-    if known and (printed := known.of("effects")):
+    strictly = bool(setting.printed("effects", "strictly"))
+    if printed := setting.printed("effects"):
         for group in ("all", "failed", "successful"):
             if figures := printed if group == "all" else printed.get(group):
                 name = "paper" if group == "all" else f"paper, {group}"
@@ -249,9 +243,8 @@ def effect_table(setting: Setting) -> Table:
 
 def _scope_notes(setting: Setting) -> tuple[str, ...]:
     """The paper does not say which scope its boundaries were collected in; the cost of its adaptations tells."""
-    known = benchmark(setting.config.suite.use)
-    counted = known.of("effects", "boundaries") if known else None
-    by_scope = {scope: known.of("cost", scope, "boundaries") for scope in SCOPES} if known else {}
+    counted = setting.printed("effects", "boundaries")
+    by_scope = {scope: setting.printed("cost", scope, "boundaries") for scope in SCOPES}
     if not counted or not all(by_scope.values()):
         return ()
     near = min(SCOPES, key=lambda scope: abs(by_scope[scope] - counted))
@@ -327,7 +320,7 @@ def threshold_table(setting: Setting) -> Table:
     rows = tuple(
         (point.threshold, Number(point.value, 1), point.selected, Number(point.jaccard, 2)) for point in points
     )
-    known, overlap = benchmark(setting.config.suite.use), printed_range("thresholds", "jaccard")
+    known, overlap = setting.known, printed_range("thresholds", "jaccard")
     printed = [f"The paper: overlaps of {overlap[0]:.2f} to {overlap[1]:.2f}"] if overlap else []
     if known and (selected := known.of("thresholds", "selected")):
         printed.append(f"{selected} selected by its own thresholds on {known.title}")
@@ -338,7 +331,6 @@ def threshold_table(setting: Setting) -> Table:
 
 def cost_table(setting: Setting) -> Table:
     """What PAIR's adaptation cost in each scope."""
-    known = benchmark(setting.config.suite.use)
     rows: list[Row] = []
     for scope in setting.scopes:
         boundaries, continuations, tokens = _cost(setting, scope)
@@ -356,7 +348,7 @@ def cost_table(setting: Setting) -> Table:
     table = Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, saved, *paper_notes(setting, training=True)))
 
     def beside(row: NamedRow) -> NamedRow:
-        figures = (known.of("cost", str(row["scope"])) if known else None) or {}
+        figures = setting.printed("cost", str(row["scope"])) or {}
         return {key: Number(value, 2) if key == "tokens" else value for key, value in figures.items()}
 
     return with_paper(table, beside)

@@ -20,7 +20,6 @@ from recompact.evaluation.reproduction.experiments import (
     Windows,
     lingua_installed,
 )
-from recompact.evaluation.reproduction.paper import benchmark
 from recompact.evaluation.reproduction.results import (
     add_notes,
     allocation_table,
@@ -100,9 +99,8 @@ def _transfers(setting: Setting) -> list[Experiment]:
 def _transfer(setting: Setting) -> list[Table]:
     names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, UnseenTasks)]
     across = by_model([load_evaluation(str(setting.path(name)), setting.directory, setting.runs) for name in names])
-    known = benchmark(setting.config.suite.use)
-    printed = known.of("transfer") if known else None
-    if not printed:
+    known, printed = setting.known, setting.printed("transfer")
+    if not (known and printed):
         return [breakdown_table(across)]
     rows: list[Row] = []
     for scope in setting.scopes:
@@ -115,8 +113,10 @@ def _transfer(setting: Setting) -> list[Table]:
         "pass3_pair": "Pass^3 pair",
     }
     heads = columns("scope", *titles, **titles)
-    tasks = f"{known.title}, {known.test} test tasks, three runs" if known else ""
-    note = f"{tasks}. Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
+    note = (
+        f"{known.title}, {known.test} test tasks, three runs. Templates adapted with GPT-5.6 Luna, agent and compressor"
+        " MiniMax-M3."
+    )
     if none := printed.get("none"):
         note += f" Without compaction: Acc {none['acc']}, Pass^3 {none['pass3']}."
     return [breakdown_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *beside_notes(setting)))]
@@ -201,7 +201,7 @@ TABLES = {
 
 def chosen_tables(name: str, setting: Setting) -> list[PaperTable]:
     """One table by name, or all that this config allows."""
-    known = benchmark(setting.config.suite.use)
+    known = setting.known
     if name == "all":
         left_out = {*(() if setting.others else ("transfer",)), *(() if known and known.group else ("groups",))}
         left_out |= set() if setting.released else {"released"}

@@ -14,12 +14,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from recompact.attribution.judgement import read_verdicts
-from recompact.engine.store.calls import JournaledReply, kept_request, unit_replies
+from recompact.engine.store.calls import kept_request, unit_replies
 from recompact.engine.store.metadata import RunMetadata
 from recompact.engine.store.records import CONTINUE, EpisodeRecorded, read_trajectory
 from recompact.engine.store.runs import continuation_rows, recorded_phases, trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.store.verdicts import Verdict
+from recompact.models.journal import JournaledReply
 from recompact.values.chat import Message, ToolSpec, Usage
 from recompact.values.context import Context, Turn
 from recompact.values.masking import mask_secrets
