@@ -122,7 +122,7 @@ class Place:
 
 
 def place_of(store: Store, world: int, verdict: Verdict, tasks: dict[str, Task]) -> Place:
-    boundary = read_boundary(store, verdict.id.unit, verdict.id.index)
+    boundary = read_boundary(store, verdict.id)
     task = tasks[verdict.id.unit]
     pieces, lines = dropped_pieces(boundary, COUNT), added_lines(boundary, COUNT)
     said = statements_in(boundary, lines, task.text, COUNT)

@@ -109,7 +109,7 @@ async def measure(study: Study, draws: int, limit: int | None) -> tuple[list[Pla
     rows = boundary_rows(study.store)[:limit]
     places: list[Place] = []
     for row in rows:
-        boundary, task = read_boundary(study.store, row.unit, row.index), tasks[row.unit]
+        boundary, task = read_boundary(study.store, row.id), tasks[row.unit]
         missing = literals(boundary.pre, boundary.post)
         post, number = repair(boundary.post, missing, TOKENS, study.config.compressor.budget, study.count)
         if not number:

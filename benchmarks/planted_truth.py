@@ -37,7 +37,7 @@ from recompact.simulation.notes import is_page
 from recompact.suites.pocket import PocketSuite, parse
 from recompact.values.chat import Reply, Request
 from recompact.values.context import Context
-from recompact.values.outcome import ARMS, PAPER, ContinuationArm, Thresholds
+from recompact.values.outcome import ARMS, PAPER, BoundaryId, ContinuationArm, Thresholds
 from recompact.values.progress import SILENT, Progress
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Boundary
@@ -184,7 +184,7 @@ def boundary_truth(
     """The truth about one boundary of a run. Runs in a process of its own."""
     with Store.read(path) as store:
         row = trajectory_row(store, unit)
-        boundary = read_boundary(store, unit, index)
+        boundary = read_boundary(store, BoundaryId(unit, index))
         metadata = store.metadata
     task = next(t for t in PocketSuite().tasks(split) if t.id == row.task)
     pre, post = (asyncio.run(_sample(task, boundary, arm, range(draws), metadata, options)) for arm in ARMS)

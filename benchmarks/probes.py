@@ -84,7 +84,7 @@ def observations(store: Store) -> Iterator[Observation]:
         effect = verdict.effect
         if effect is None:
             continue
-        boundary = read_boundary(store, verdict.id.unit, verdict.id.index)
+        boundary = read_boundary(store, verdict.id)
         point = points[str(verdict.id)]
         rest = read_trajectory(store, verdict.id.unit).turns[boundary.step :]
         recorded = CompactionPoint(point.name, point.pre, point.recorded, rest, point.following)

@@ -158,7 +158,7 @@ def understood_table(store: Store) -> Table:
     """What the simulated agent reads in the summaries: it takes from them what it finds here, and nothing else."""
     notes = []
     for row in boundary_rows(store):
-        summary = read_boundary(store, row.unit, row.index).post.summary
+        summary = read_boundary(store, row.id).post.summary
         notes.append(read_notes(summary.text if summary else ""))
     kinds = {
         "access tokens": [bool(each.tokens) for each in notes],

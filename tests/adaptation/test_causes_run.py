@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_a_verdict_is_only_as_sure_as_its_interval(gain: tuple[float, float, flo
     winner = ORIGINAL if verdict == "worse" else "causes-1"
     selection = Selection(fits, winner, ("a",), "tested causes", gain=gain)
     assert selection.verdict == verdict
-    assert read_record(Selection, selection.to_json()) == selection
+    assert read_record(Selection, asdict(selection)) == selection
 
 
 def test_searches_that_could_not_tell_are_counted(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,7 @@ def test_a_run_that_stays_broken_is_left_out_for_all_and_reported(collected: Pat
     assert [fit.broken for fit in selection.fits] == [1, 1]
     assert selection.excluded == (f"{first}, run 0",)
     assert numbers_in(selection.statement)[-1] == "1"
-    assert read_record(Selection, selection.to_json()) == selection
+    assert read_record(Selection, asdict(selection)) == selection
     assert second in selection.tasks
     mended, _ = _again(path)
     assert mended.excluded == ()  # the next command tries them again

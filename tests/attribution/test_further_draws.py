@@ -40,6 +40,7 @@ from recompact.environments.functions import FunctionEnvironment
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of
 from recompact.values.chat import Reply, Request, assistant
+from recompact.values.outcome import BoundaryId
 
 RACING = VerifyConfig(allocation="racing")
 
@@ -83,7 +84,7 @@ async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alon
         assert control.outcomes == further_outcomes(store, "control")
         for row in trajectories(store, phase="control"):
             index = int(row.unit.rsplit("/", 3)[1])
-            start = read_boundary(store, f"collect/{row.task}", index).pre.messages
+            start = read_boundary(store, BoundaryId(f"collect/{row.task}", index)).pre.messages
             assert read_trajectory(store, row.unit).context.messages[: len(start)] == start
         made = control_of(store)
         assert made is not None

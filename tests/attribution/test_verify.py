@@ -83,7 +83,7 @@ async def test_each_draw_is_a_unit_with_its_record_and_its_whole_trajectory(coll
         assert {row.name for row in made} == store.finished("continuation") == names
         for row in made:
             whole = read_trajectory(store, row.name)
-            boundary = read_boundary(store, row.unit, row.index)
+            boundary = read_boundary(store, row.boundary)
             assert (whole.steps, whole.score.value, whole.ending) == (row.steps, row.value, row.ending)
             assert dict(whole.usage) == dict(row.usage)
             assert not whole.boundaries  # compaction is off

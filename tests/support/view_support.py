@@ -50,7 +50,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, EvidenceText]:
     add_boundary(store, text)
     task = f"task {text}".replace("\ud800", "")
     id = BoundaryId(f"collect/{task}", 1)
-    boundary = read_boundary(store, id.unit, 1)
+    boundary = read_boundary(store, BoundaryId(id.unit, 1))
     tools = (ToolSpec("look", f"Looks. {text}"),)
     turns, prefix = boundary.pre.turns, boundary.pre.prefix
     steps = [Request((*prefix, *(m for turn in turns[:n] for m in turn.messages)), tools) for n in range(len(turns))]

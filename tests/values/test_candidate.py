@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -168,7 +168,7 @@ def test_where_the_original_has_no_runs_the_reason_is_said() -> None:
 
 def test_a_selection_comes_back_as_it_was() -> None:
     selection = Selection(FITS, "c", ("t", "u"), "paper", ("t, run 0",))
-    data = json.loads(json.dumps(selection.to_json()))
+    data = json.loads(json.dumps(asdict(selection)))
     assert read_record(Selection, data) == selection
     older = {key: data[key] for key in ("fits", "winner", "tasks")}
     assert read_record(Selection, older) == Selection(FITS, "c", ("t", "u"))
@@ -185,7 +185,7 @@ def test_failed_compactions_of_candidates_are_counted_and_kept() -> None:
     fits = (Fit("original", 12, 8, 20.0), Fit("a", 12, 12, 15.0, failed=7))
     selection = Selection(fits, "a", ("t",))
     assert "7 of a" in selection.statement
-    assert read_record(Selection, json.loads(json.dumps(selection.to_json()))) == selection
+    assert read_record(Selection, json.loads(json.dumps(asdict(selection)))) == selection
     assert "failed" not in Selection((fits[0],), "original", ("t",)).statement
     assert [column.title for column in fit_table(selection).columns][-1] == "failed compactions"
     assert [row[-1] for row in fit_table(selection).rows] == [0, 7]

@@ -184,7 +184,7 @@ def describe(store: Store, kind: Kind, causes: Sequence[Cause]) -> str:
     """The question about one kind: the pieces of its causes, the summaries that lacked them, and what changed."""
     shown = []
     for cause in sorted(causes, key=lambda cause: cause.loss != "success")[:SHOWN]:
-        summary = read_boundary(store, cause.boundary.unit, cause.boundary.index).post.summary
+        summary = read_boundary(store, cause.boundary).post.summary
         pieces = "\n".join(f"{piece.heading}\n{piece.text}".strip() for piece in cause.pieces)
         shown.append(
             CAUSE.format(

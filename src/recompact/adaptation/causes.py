@@ -20,8 +20,8 @@ from annotated_types import Ge
 
 from recompact.adaptation.cause_kinds import Trials, kinds_of, lost_kinds, word_clauses
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
-from recompact.adaptation.facts import ALL_CLAUSES, ENTRIES, SPARING, Form, clause_of, section_of, with_clauses
-from recompact.adaptation.lock import instances_in, locked_candidate
+from recompact.adaptation.facts import ENTRIES, SPARING, Form, clause_of, instances_of, section_of, with_clauses
+from recompact.adaptation.lock import locked_candidate
 from recompact.adaptation.method import Method, MethodInputs
 from recompact.adaptation.missing_facts import KINDS, Kind, kinds_named
 from recompact.adaptation.pair import diagnose_boundaries
@@ -29,7 +29,6 @@ from recompact.adaptation.placement import without_absolutes
 from recompact.attribution.bisection.bisect import PHASE
 from recompact.attribution.bisection.cause import KIND, Cause, read_causes
 from recompact.attribution.bisection.pieces import Piece, dropped_pieces
-from recompact.attribution.divergence import consumed_texts
 from recompact.attribution.judgement import read_verdicts
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
@@ -38,7 +37,6 @@ from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Propos
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template
 from recompact.values.texts import quantity
-from recompact.values.trajectory import Boundary
 
 ENOUGH = 4  # tested causes of lost success: a kind behind half of all losses is among four in 94 of 100 cases
 NEEDED = 1.0  # weight that a clause rests on
@@ -121,8 +119,7 @@ async def propose(inputs: MethodInputs, settings: Settings, name: str) -> Propos
     if not kinds:
         unsearched = _say_unsearched(store, [each.id for each in evidence]) if settings.evidence == "tested" else ""
         return Proposal((), counts, f"{statement}{unsearched} Not enough for a clause: the original stays.")
-    texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
-    instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
+    instances = instances_of(inputs, evidence)
     wordings: Mapping[Kind, str] = {}
     if settings.wording == "optimizer":
         causes = {each.kind: each.causes for each in kinds}
@@ -198,21 +195,17 @@ async def find_in_random(inputs: MethodInputs) -> Known:
 
 
 async def _bisect_all(inputs: MethodInputs, boundaries: Sequence[BoundaryId]) -> Known:
-    causes = [cause for cause in await inputs.bisect(boundaries) if cause.known]
-    trials = _trials(inputs.records)
-    return [(cause, kinds_of(cause, _boundary(inputs, cause.boundary), trials(cause.boundary))) for cause in causes]
+    return _with_kinds(inputs.records, [cause for cause in await inputs.bisect(boundaries) if cause.known])
 
 
 async def find_random_pieces(inputs: MethodInputs) -> Known:
     """A random dropped piece of each retained compaction, as if it were the cause."""
-    known = []
-    for verdict in read_verdicts(inputs.records).retained:
-        pieces = dropped_pieces(_boundary(inputs, verdict.id), inputs.count)
-        if pieces:
-            piece = Random(f"random cause/{verdict.id}").choice(pieces)
-            cause = _assumed_cause(verdict.id, _loss(inputs, verdict.id), piece)
-            known.append((cause, kinds_of(cause, _boundary(inputs, verdict.id), _trials(inputs.records)(verdict.id))))
-    return known
+    causes = []
+    for id in (verdict.id for verdict in read_verdicts(inputs.records).retained):
+        if pieces := dropped_pieces(read_boundary(inputs.records, id), inputs.count):
+            piece = Random(f"random cause/{id}").choice(pieces)
+            causes.append(_assumed_cause(id, _loss(inputs, id), piece))
+    return _with_kinds(inputs.records, causes)
 
 
 async def find_suspected(inputs: MethodInputs) -> Known:
@@ -233,12 +226,9 @@ def _loss(inputs: MethodInputs, id: BoundaryId) -> Literal["success", "steps"]:
     return "success" if effect and effect.hazard >= verification.settings.hazard - 1e-9 else "steps"
 
 
-def _boundary(inputs: MethodInputs, id: BoundaryId) -> Boundary:
-    return read_boundary(inputs.records, id.unit, id.index)
-
-
-def _trials(store: Store) -> Callable[[BoundaryId], Trials]:
-    """The continuations of searches: those from the summary as it was, and those that succeeded with a change."""
+def _with_kinds(store: Store, causes: Iterable[Cause]) -> Known:
+    """Causes with their kinds, by what the continuations of searches did: those from the summary as it was, and those
+    that succeeded with a change."""
     units: dict[str, tuple[list[str], list[str]]] = {}
     for row in trajectories(store, phase=PHASE):
         _, index, key, _ = row.unit.rsplit("/", 3)
@@ -247,12 +237,12 @@ def _trials(store: Store) -> Callable[[BoundaryId], Trials]:
             lost.append(row.unit)
         elif row.value > 0:
             closing.append(row.unit)
-
-    def of(id: BoundaryId) -> Trials:
-        lost, closing = units.get(str(id), ([], []))
-        return Trials(*(tuple(read_trajectory(store, unit) for unit in each) for each in (lost, closing)))
-
-    return of
+    known = []
+    for cause in causes:
+        both = units.get(str(cause.boundary), ([], []))
+        trials = Trials(*(tuple(read_trajectory(store, unit) for unit in each) for each in both))
+        known.append((cause, kinds_of(cause, read_boundary(store, cause.boundary), trials)))
+    return known
 
 
 _FINDERS: Mapping[Evidence, Callable[[MethodInputs], Awaitable[Known]]] = {
@@ -293,7 +283,7 @@ def common_kinds(inputs: MethodInputs, kinds: Sequence[Kind]) -> frozenset[Kind]
     """Those of the kinds that harmless compactions lose as often as harmful ones do, as far as a form tells."""
     losses: dict[bool, list[frozenset[Kind]]] = {True: [], False: []}
     for verdict in read_verdicts(inputs.records).examined:
-        losses[verdict.retained].append(lost_kinds(_boundary(inputs, verdict.id), inputs.count))
+        losses[verdict.retained].append(lost_kinds(read_boundary(inputs.records, verdict.id), inputs.count))
     harmful, harmless = _shares(losses[True]), _shares(losses[False])
     return frozenset(kind for kind in kinds if harmless[kind] and harmful[kind] <= harmless[kind])
 

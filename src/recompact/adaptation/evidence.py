@@ -262,7 +262,7 @@ def _mark_repeated_calls(excerpt: Excerpt, turn: Turn, first: int, repeated: Seq
 def shared_prefix(store: Store) -> tuple[str, ...]:
     """The messages in the prefix of every task of a run: they belong to the suite and to no task."""
     firsts = {row.unit: row for row in reversed(boundary_rows(store))}
-    prefixes = [read_boundary(store, row.unit, row.index).pre.prefix for row in firsts.values()]
+    prefixes = [read_boundary(store, row.id).pre.prefix for row in firsts.values()]
     if len(prefixes) < 2:
         return ()
     contents = [{message.content for message in prefix} for prefix in prefixes]

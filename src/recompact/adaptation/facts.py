@@ -128,14 +128,19 @@ async def propose(inputs: MethodInputs, name: str = "facts", form: Form = ORDERS
             " after it, so there is nothing to adapt: the original stays."
         )
         return Proposal((), counts, statement)
-    texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
-    instances = instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
+    instances = instances_of(inputs, evidence)
     most = inputs.settings.candidates
     candidates = candidates_from(inputs.template, lacks, kinds, most, instances, name=name, form=form)
     refused = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
     usable = any(candidate.template for candidate in candidates)
     statement = "" if usable else f"No clause can be put into this template: {'; '.join(refused)}"
     return Proposal(candidates, counts, statement)
+
+
+def instances_of(inputs: MethodInputs, evidence: Sequence[BoundaryView]) -> frozenset[str]:
+    """What in these compactions belongs to one task alone; what a clause says of its own accord does not."""
+    texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
+    return instances_in(texts, (*inputs.template.parts().values(), *ALL_CLAUSES))
 
 
 def missing_kinds(lacks: Sequence[MissingFacts], template: Template) -> tuple[MissingKind, ...]:

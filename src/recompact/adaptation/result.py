@@ -91,7 +91,7 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
             }
             for c in adaptation.candidates
         ],
-        "evidence": adaptation.evidence.to_json() if adaptation.evidence else None,
+        "evidence": adaptation.evidence and asdict(adaptation.evidence),
         "statement": adaptation.statement,
         "selection_rule": selection.rule if selection else "",
         "verdict": selection.verdict if selection else "",

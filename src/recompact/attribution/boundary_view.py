@@ -110,7 +110,7 @@ class BoundaryView:
 def boundary_view(store: Store, boundary: BoundaryId | Verdict) -> BoundaryView:
     """A boundary in full. For many, pass their verdicts: a run that has not stored them is judged as a whole."""
     verdict = boundary if isinstance(boundary, Verdict) else read_verdicts(store).of(boundary)
-    value = read_boundary(store, verdict.id.unit, verdict.id.index)
+    value = read_boundary(store, verdict.id)
     continuations = []
     for row in continuation_rows(store, verdict.id.unit, verdict.id.index):
         trajectory = read_trajectory(store, row.name)

@@ -118,7 +118,7 @@ def cited_in_clauses(store: Store) -> list[set[BoundaryId]]:
 
 def citations(store: Store, candidates: Iterable[Candidate]) -> list[set[BoundaryId]]:
     """The boundaries of a run that each clause of these candidates cites, without clauses that cite none."""
-    ids = [BoundaryId(row.unit, row.index) for row in boundary_rows(store)]
+    ids = [row.id for row in boundary_rows(store)]
     answers = [clause.answers for candidate in candidates for clause in candidate.clauses]
     cited = [{id for id in ids if str(id) in places} for places in answers]
     return [own for own in cited if own]
@@ -131,7 +131,7 @@ def _identity(
     hazards: dict[str, float] = {row.task: 0.0 for row in trajectories(store)}
     open_tasks = set()
     for row in boundary_rows(store):
-        if (own := drawn.get(BoundaryId(row.unit, row.index))) is None:
+        if (own := drawn.get(row.id)) is None:
             open_tasks.add(row.task)
         else:
             hazards[row.task] += float(hazard_and_burden(*own.arms)[0])

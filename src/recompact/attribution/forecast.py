@@ -31,7 +31,7 @@ def forecast_draws(store: Store, allocation: Allocation) -> Work:
     """Play the allocation through on what the run knows."""
     now = outcomes_in(store).outcomes
     step_limit, seed = store.metadata.step_limit, store.metadata.seed
-    rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
+    rows = {row.id: row for row in boundary_rows(store)}
     habits = _habits(store)
     worlds = [
         play_through(allocation, now, imagined_outcomes(rows, step_limit, Random(f"forecast/{seed}/{world}")))[1]

@@ -149,7 +149,7 @@ def judge(store: Store, settings: VerifyConfig, allocation: Allocation | None = 
     thresholds = settings.thresholds
     verdicts = []
     for row in boundary_rows(store):
-        id = BoundaryId(row.unit, row.index)
+        id = row.id
         outcomes = judged.get(id, Outcomes())
         remaining = store.metadata.step_limit - row.step
         estimate = partial(effect_of, thresholds=thresholds, remaining=remaining, prior=priors.of(id))

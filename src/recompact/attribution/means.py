@@ -4,9 +4,8 @@ rules that they add, and how many hurt (the counts of the paper's section 3.3)."
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from recompact.attribution.effects import equal_draws, hazard_and_burden
 from recompact.attribution.judgement import Verification
@@ -48,9 +47,6 @@ class MeanEffects:
             return estimate_cell(estimate, digits)
         return Number(estimate.value, digits)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def mean_effects(every: Verification, among: Collection[BoundaryId] | None = None) -> MeanEffects:
     """Of all compactions of a verification, or of those among them."""
@@ -75,7 +71,7 @@ def effects_by_phase(store: Store, every: Verification) -> dict[Phase, MeanEffec
     """The phases that compactions fell into, by the last turn before each."""
     by_phase: dict[Phase, set[BoundaryId]] = {}
     for verdict in every.verdicts:
-        boundary = read_boundary(store, verdict.id.unit, verdict.id.index)
+        boundary = read_boundary(store, verdict.id)
         by_phase.setdefault(phase_of(boundary.pre.last), set()).add(verdict.id)
     return {phase: mean_effects(every, by_phase[phase]) for phase in PHASES if phase in by_phase}
 
@@ -124,9 +120,6 @@ class ViolationEffect:
         e = self.added
         return Number(e.value, 2, interval=(e.low, e.high) if self.trajectories >= FEWEST else None, signed=True)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def violations_added(store: Store) -> ViolationEffect | None:
     """None where the suite reports no violations, or no boundary has draws with them in both arms."""
@@ -136,7 +129,7 @@ def violations_added(store: Store) -> ViolationEffect | None:
             if row.ending == "finished":
                 return None  # a suite reports them always or never
             continue
-        draws.setdefault(BoundaryId(row.unit, row.index), {}).setdefault(row.arm, {})[row.draw] = len(violations)
+        draws.setdefault(row.boundary, {}).setdefault(row.arm, {})[row.draw] = len(violations)
     complete = {id: arms for id, arms in draws.items() if len(arms) == 2}
     numbers = [arm.keys() for arms in complete.values() for arm in arms.values()]
     common = set(numbers[0]).intersection(*numbers) if numbers else set()

@@ -44,15 +44,13 @@ def outcomes_in(store: Store) -> RunOutcomes:
     pre: dict[BoundaryId, dict[int, Outcome]] = {}
     post: dict[BoundaryId, dict[int, Outcome]] = {}
     for boundary in boundary_rows(store):
-        id = BoundaryId(boundary.unit, boundary.index)
-        pre[id], post[id] = {}, {}
+        pre[boundary.id], post[boundary.id] = {}, {}
     left_out: dict[BoundaryId, str] = {}
     for row in continuation_rows(store):
-        id = BoundaryId(row.unit, row.index)
         if reason := says_nothing(row.arm, row.ending, row.error):
-            left_out.setdefault(id, reason)
+            left_out.setdefault(row.boundary, reason)
         else:
-            (pre if row.arm == "PRE" else post)[id][row.draw] = outcome_on_record(row)
+            (pre if row.arm == "PRE" else post)[row.boundary][row.draw] = outcome_on_record(row)
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
 
 
@@ -82,7 +80,7 @@ def retry_left_out(store: Store) -> int:
     broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
     for row in broken:
         store.reopen(row.name)
-    return len({BoundaryId(row.unit, row.index) for row in broken})
+    return len({row.boundary for row in broken})
 
 
 def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
@@ -105,7 +103,7 @@ def digest(store: Store) -> str:
     chance.
     """
     left_out = outcomes_in(store).left_out
-    without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
+    without = {row.name for row in continuation_rows(store) if row.boundary in left_out}
     total = hashlib.sha256()
     total.update(store.digest("collect/").encode())
     total.update(phase_digest(store, "continuation", without).encode())
@@ -117,7 +115,7 @@ def digest(store: Store) -> str:
 def boundary_named(store: Store, text: str) -> BoundaryId:
     """The boundary that a person means by `task#index`; the index may be missing where there is only one."""
     task, _, index = text.partition("#")
-    there = [BoundaryId(row.unit, row.index) for row in boundary_rows(store) if row.task == task]
+    there = [row.id for row in boundary_rows(store) if row.task == task]
     if not index and len(there) == 1:
         return there[0]
     for id in there:
@@ -125,7 +123,7 @@ def boundary_named(store: Store, text: str) -> BoundaryId:
             return id
     if there:
         raise InputError(f"{store.path} has no boundary {text!r}; task {task!r} has {', '.join(map(str, there))}")
-    ids = [str(BoundaryId(row.unit, row.index)) for row in boundary_rows(store)]
+    ids = [str(row.id) for row in boundary_rows(store)]
     near = difflib.get_close_matches(text, ids, 3, 0.3) or ids[:3]
     hint = f"it has {', '.join(near)} …" if near else "it has none at all"
     raise InputError(f"{store.path} has no boundary {text!r}; {hint}")
@@ -154,7 +152,7 @@ def further_rows(store: Store, purpose: Purpose) -> list[tuple[Draw, TrajectoryR
     """The draws of this kind with their records. Those of boundaries that the run no longer has, since their task was
     collected again, belong to none."""
     rows = trajectories(store, phase=purpose)
-    known = {(row.task, row.index): BoundaryId(row.unit, row.index) for row in (boundary_rows(store) if rows else ())}
+    known = {(row.task, row.index): row.id for row in (boundary_rows(store) if rows else ())}
     draws = []
     for row in rows:
         _, index, arm, number = row.unit.rsplit("/", 3)
@@ -232,7 +230,7 @@ def copied_arms(store: Store, purpose: Purpose | None = None) -> CopiedArms:
     arms: dict[tuple[BoundaryId, str], dict[str, ContinuationRow | TrajectoryRow]] = {}  # rows by the names of draws
     if purpose is None:
         for row in continuation_rows(store):
-            arms.setdefault((BoundaryId(row.unit, row.index), row.arm), {})[row.name] = row
+            arms.setdefault((row.boundary, row.arm), {})[row.name] = row
     else:
         for draw, beside in further_rows(store, purpose):
             arms.setdefault((draw.boundary, draw.arm), {})[beside.unit] = beside

@@ -56,7 +56,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     _check_collected(study.store, tasks, partial)
     before = outcomes_in(study.store)
     chosen = allocation or allocation_of(study.store, study.config.verify)
-    rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(study.store)}
+    rows = {row.id: row for row in boundary_rows(study.store)}
     await make_draws(study, PHASE, chosen, before.outcomes, functools.partial(_unit, study), _order(rows, chosen))
     if allocation is not None:
         return judge(study.store, study.config.verify, allocation)
@@ -81,7 +81,7 @@ async def make_draws(
 
     @lru_cache(maxsize=2 * study.config.run.concurrency)
     def boundary(id: BoundaryId) -> Boundary:
-        return read_boundary(study.store, id.unit, id.index)
+        return read_boundary(study.store, id)
 
     finished = sum(len(own.pre) + len(own.post) for own in known.values())
     study.progress.stage(stage, None, finished)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, cast
@@ -155,7 +155,7 @@ def _report(store: Store, job: Job, adaptation: Adaptation | None, target: Path 
                 "winner": adaptation.winner if decided and adaptation else None,
                 "statement": selection.statement if selection else adaptation.statement if adaptation else None,
                 "unusable": adaptation.unusable if adaptation else False,
-                "evidence": adaptation.evidence.to_json() if adaptation and adaptation.evidence else None,
+                "evidence": asdict(adaptation.evidence) if adaptation and adaptation.evidence else None,
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
                 "excluded_runs": list(selection.excluded) if selection else [],
                 "candidates": [
@@ -164,7 +164,7 @@ def _report(store: Store, job: Job, adaptation: Adaptation | None, target: Path 
                 ],
                 "failed_compactions": vars(run.failed_compactions),
                 "directory": str(target) if target else None,
-                "shared": shared.to_json(),
+                "shared": asdict(shared),
                 "skipped": list(store.metadata.skipped),
                 "unfinished": job.unfinished_json(),
                 "digest": digest,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -49,7 +50,7 @@ def command(
             {
                 "simulated": simulated,
                 "by": by,
-                "phases": [{"phase": phase, **own.to_json()} for phase, own in phases.items()],
+                "phases": [{"phase": phase, **asdict(own)} for phase, own in phases.items()],
             }
         )
     elif by:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -250,7 +250,7 @@ def _report(
     more = {
         "run": str(store.path),
         "cached_input": cache.to_json(),
-        "shared": shared.to_json(),
+        "shared": asdict(shared),
         "skipped": skipped,
         "unfinished": job.unfinished_json(),
         "digest": digest,
@@ -316,7 +316,7 @@ def print_evaluation(
     parts = [part for key in dict.fromkeys((*layout.by, BUDGET)) if (part := breakdown(shown, key, layout.against))]
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        repeated = {"adaptations": [each.to_json() for each in several]} if several else {}
+        repeated = {"adaptations": [asdict(each) for each in several]} if several else {}
         by_parts = [part.to_json() for part in parts]
         print_json({**to_json(shown), "comparisons": compared, "by": by_parts, **repeated, **more})
         return

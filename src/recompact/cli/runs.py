@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from recompact.cli.console import print_json, print_tables, say
 from recompact.cli.options import Directory, Json, as_command
 from recompact.engine.store.runs import SUFFIX, Overview, overview
@@ -25,7 +27,7 @@ def command(*, directory: Directory, as_json: Json) -> None:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             say(f"recompact: {path} is damaged and left out: {type(error).__name__}: {error}", err=True)
     if as_json:
-        print_json([{**run.to_json(), "cost": cost} for run, cost in runs])
+        print_json([{**asdict(run), "cost": cost} for run, cost in runs])
     elif runs:
         print_tables([_table(runs)])
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +99,7 @@ def _show_run(store: Store, as_json: bool) -> None:
     rows = trajectories(store)
     if as_json:
         listed = [row.to_json() for row in rows]
-        print_json({**overview(store).to_json(), "rows": listed, "digest": store.digest("collect/")})
+        print_json({**asdict(overview(store)), "rows": listed, "digest": store.digest("collect/")})
     else:
         print_tables([overview_table([overview(store)]), trajectory_table(rows)])
 
@@ -181,7 +182,7 @@ def _arms_json(store: Store, arms: Sequence[ArmRuns]) -> dict[str, Any]:
         {**row.to_json(), "run": row.run + 1, "arms": labels.get(row.unit.split("/", 2)[1], [])}
         for row in trajectories(store, phase=PHASE)
     ]
-    return {**overview(store).to_json(), "arms": [dict(arm.settings) for arm in arms], "rows": rows}
+    return {**asdict(overview(store)), "arms": [dict(arm.settings) for arm in arms], "rows": rows}
 
 
 def _unit(arm: ArmRuns, row: TaskRun) -> str:

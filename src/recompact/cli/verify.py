@@ -178,7 +178,7 @@ def _report(store: Store, job: Job, done: bool, config: Config) -> Statement:
                 **summary,
                 "cached_input": cache.to_json(),
                 "statement": statement.to_json(),
-                "violations": violations.to_json() if violations else None,
+                "violations": violations and asdict(violations),
                 "retained": [verdict.to_json() for verdict in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
                 "unfinished": job.unfinished_json(),

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from recompact.agents.suite import AgentSuite
 from recompact.engine.collection import trajectory_unit
@@ -111,9 +110,6 @@ class Sharing:
             f" {100 * saved / max(1, self.tokens):.0f} % of all tokens ({saved / 1000:,.0f} thousand) were saved"
             " ([run] share_prefix)."
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def sharing(store: Store, phase: str) -> Sharing:

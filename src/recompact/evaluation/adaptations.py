@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from recompact.adaptation.method import method_in
 from recompact.engine.config import Config
@@ -75,9 +74,6 @@ class SeveralAdaptations:
     def marks(self) -> bool:
         """Whether its interval may be read as a finding."""
         return len(self.of) >= FEWEST and enough_tasks(self.metric, self.tasks, self.differ)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def several_adaptations(shown: Evaluation, against: str = PROMPTING) -> list[SeveralAdaptations]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ class ArmVerdicts:
     violations: ViolationEffect | None
 
     def to_json(self) -> dict[str, Any]:
-        rules = self.violations and self.violations.to_json()
-        return {"run": str(self.run), **self.effects.to_json(), "violations": rules}
+        rules = self.violations and asdict(self.violations)
+        return {"run": str(self.run), **asdict(self.effects), "violations": rules}
 
 
 NOT_VERIFIED: Mapping[str, ArmVerdicts] = {}

@@ -121,7 +121,7 @@ def replay_pairs(study: Study, base: Arm, new: Arm) -> PairSource:
     from that summary share its luck, so a second draw of the same boundary gets a fresh summary.
     """
     refuse_evaluation(study.store)
-    ids = [BoundaryId(row.unit, row.index) for row in boundary_rows(study.store)]
+    ids = [row.id for row in boundary_rows(study.store)]
     if not ids:
         raise InputError(f"{study.store.path} has no compaction: collect tasks that are long enough, or use --tasks")
     replays = _Replays(study, (base.completed(study), new.completed(study)), {str(id): id for id in ids})

@@ -20,7 +20,6 @@ from recompact.values.call_effects import ASIDE, effect_of
 from recompact.values.chat import canonical
 from recompact.values.context import Context, Turn
 from recompact.values.literals import Literal, covers, literals as audit_literals, says
-from recompact.values.outcome import BoundaryId
 from recompact.values.receipt import rules_of
 from recompact.values.session import Call, SessionCompaction
 from recompact.values.trajectory import Action
@@ -105,8 +104,8 @@ def points_of_run(store: Store) -> Iterator[CompactionPoint]:
         following = turns[row.step : after.step if after else None]
         drawn = [each for each in continuation_rows(store, row.unit, row.index) if each.arm == "PRE"]
         later = tuple(turn for each in drawn for turn in read_trajectory(store, each.name).turns)
-        boundary = read_boundary(store, row.unit, row.index)
-        name = str(BoundaryId(row.unit, row.index))
+        boundary = read_boundary(store, row.id)
+        name = str(row.id)
         yield CompactionPoint(name, boundary.pre, boundary.post, later or turns[row.step :], following)
 
 

@@ -97,7 +97,7 @@ class Replay:
             "thresholds": {"hazard": self.thresholds.hazard, "burden": self.thresholds.burden},
             "needed": list(self.needed),
             "conditions": [condition.to_json() for condition in self.conditions],
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
             "left_out": dict(self.left_out),
         }
 
@@ -182,7 +182,7 @@ async def case_of(study: Study, id: BoundaryId) -> ReplayCase:
     tasks = {collected_unit(task): task for task in await study.tasks()}
     if id.unit not in tasks:
         raise InputError(f"{id}: the suite has no such task any more, so it cannot be continued")
-    boundary = read_boundary(store, id.unit, id.index)
+    boundary = read_boundary(store, id)
     if boundary.snapshot is None:
         raise InputError(f"{id} has no snapshot to continue from: collect the run again")
     return ReplayCase(study, tasks[id.unit], id, boundary)

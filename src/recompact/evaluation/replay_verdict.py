@@ -6,8 +6,7 @@ how many of the needed facts the summaries keep.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from recompact.values.outcome import Channel, Effect
 
@@ -38,9 +37,6 @@ class ReplayVerdict:
     gone: bool | None  # with this template neither channel reaches its threshold
     shown: bool | None  # its summaries keep more of the needed facts than the control's
     words: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def verdict(

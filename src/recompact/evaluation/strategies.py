@@ -126,7 +126,7 @@ class Strategies:
         return {
             "strategies": [each.to_json() for each in self.figures],
             "pairs": [each.to_json() for each in self.pairs],
-            "equal_context": self.equal.to_json() if self.equal else None,
+            "equal_context": self.equal and asdict(self.equal),
         }
 
     def tables(self, tasks: int) -> list[Table]:
@@ -240,9 +240,6 @@ class EqualContext:
     against: str
     differences: Mapping[str, Estimate]
     out_of_reach: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def equal_context(evaluation: Evaluation) -> EqualContext | None:

@@ -17,7 +17,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from recompact.errors import RecompactError
-from recompact.models import failures
 from recompact.models.endpoint import Endpoint
 from recompact.values.chat import Usage
 
@@ -189,26 +188,26 @@ def explain(endpoint: Endpoint, status: int, said: ServerError, has_key: bool) -
     quoted = f" It says: {said.message}" if said.message else ""
     words = f"{said.code} {said.message}"
     if "insufficient_quota" in said.code or status == 402 or "credit balance is too low" in said.message:
-        return failures.QuotaExhausted, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
+        return QuotaExhausted, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
     if status == 429 and "request too large" in said.message.lower():
-        return failures.BadRequest, f"one request is more than {at} allows per minute: use a smaller budget.{quoted}"
+        return BadRequest, f"one request is more than {at} allows per minute: use a smaller budget.{quoted}"
     if status == 429:
-        return failures.RateLimited, f"{at} limits the rate of requests (429): ask for less at a time.{quoted}"
+        return RateLimited, f"{at} limits the rate of requests (429): ask for less at a time.{quoted}"
     if status == 401:  # without what the server says, which quotes the key or a part of it
         held = f"does not accept the key in {endpoint.key_env}" if has_key else f"wants a key: set {endpoint.key_env}"
-        return failures.AuthenticationFailed, f"{at} {held} (401)."
+        return AuthenticationFailed, f"{at} {held} (401)."
     if _OVERFLOW.search(words):
         fix = "use a smaller budget, or a server with a larger window."
-        return failures.ContextOverflow, f"the request is longer than the window of {at}: {fix}{quoted}"
+        return ContextOverflow, f"the request is longer than the window of {at}: {fix}{quoted}"
     if status >= 500:
-        return failures.Overloaded, f"{at} cannot serve now ({status}): try again later.{quoted}"
+        return Overloaded, f"{at} cannot serve now ({status}): try again later.{quoted}"
     if status == 408:
-        return failures.TimedOut, f"{at} gave up waiting (408): try again later.{quoted}"
+        return TimedOut, f"{at} gave up waiting (408): try again later.{quoted}"
     if _POLICY.search(words):
-        return failures.Refused, f"the provider's policy refuses this request to {at}: leave the task out.{quoted}"
+        return Refused, f"the provider's policy refuses this request to {at}: leave the task out.{quoted}"
     if status == 403:
-        return failures.AuthenticationFailed, f"the key in {endpoint.key_env} may not use {at} (403).{quoted}"
-    return failures.BadRequest, f"{at} does not take this request ({status}): change the setting it names.{quoted}"
+        return AuthenticationFailed, f"the key in {endpoint.key_env} may not use {at} (403).{quoted}"
+    return BadRequest, f"{at} does not take this request ({status}): change the setting it names.{quoted}"
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:

@@ -138,11 +138,7 @@ def suspects(segment: str, previous: str, summary: str, task: str = "", reads_pr
         elif event.changes and not notes.says_done(event.name, event.given):
             losses.append(("mutation", quote, mention(summary, "[x]")))
         elif event.app not in ("documentation", "account") and event.api != "login" and not event.changes:
-            kept = notes.results.get((event.name, event.arguments))
-            if kept is None:
-                losses.append(("set", quote, mention(summary, event.name)))
-            elif isinstance(event.result, dict) and kept.get("pages", 0) < event.result.get("pages", 0):
-                losses.append(("page", quote, mention(summary, event.name)))
+            losses += _lost_result(notes, (event.name, event.arguments), event.result, quote, summary)
     for app in sorted(before.tokens.keys() - notes.tokens.keys()):
         losses.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
     if reads_previous:
@@ -163,12 +159,17 @@ def _carried_losses(before: Notes, notes: Notes, previous: str, summary: str) ->
         if not notes.says_done(name, json.loads(arguments)):
             losses.append(("mutation", mention(previous, name), mention(summary, "[x]")))
     for (name, arguments), result in before.results.items():
-        kept = notes.results.get((name, arguments))
-        if kept is None:
-            losses.append(("set", mention(previous, name), mention(summary, name)))
-        elif isinstance(result, dict) and kept.get("pages", 0) < result.get("pages", 0):
-            losses.append(("page", mention(previous, name), mention(summary, name)))
+        losses += _lost_result(notes, (name, arguments), result, mention(previous, name), summary)
     return losses
+
+
+def _lost_result(notes: Notes, call: tuple[str, str], result: Any, quote: str, summary: str) -> list[Suspect]:
+    """A result that a summary has not, or only a part of its pages."""
+    kept = notes.results.get(call)
+    if kept is None:
+        return [("set", quote, mention(summary, call[0]))]
+    cut = isinstance(result, dict) and kept.get("pages", 0) < result.get("pages", 0)
+    return [("page", quote, mention(summary, call[0]))] if cut else []
 
 
 def kind_of(app: str, api: str) -> Kind:

@@ -173,9 +173,6 @@ class EvidenceCounts:
         arms = " ".join(f"--arm {stage}+prompting" for stage in stages)
         return f"By rule, without a prompt: {'; '.join(parts)}. Whether that helps, evaluate tells: {arms}."
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def _was(number: int) -> str:
     return "was" if number == 1 else "were"
@@ -291,6 +288,3 @@ class Selection:
     def _failures(self) -> str:
         failed = [f"{fit.failed:,} of {fit.name}" for fit in self.fits if fit.failed]
         return f" Compactions failed in these runs ({', '.join(failed)}), which say less about it." if failed else ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

@@ -26,6 +26,7 @@ from recompact.environments.inprocess import InProcessEpisode
 from recompact.models.journal import JournaledReply, UnitCalls, seed_of
 from recompact.models.shape import shape_reply
 from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
+from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template
 from recompact.values.tokens import counter
 from recompact.values.trajectory import Trajectory
@@ -157,7 +158,7 @@ async def test_a_trajectory_comes_back_equal_with_all_its_boundaries(tmp_path: P
         write_trajectory(store, "u", trajectory, phase="collect", run=0, groups={"a": "b"}, seconds=1.0)
     with Store.read(tmp_path / "run.db") as store:
         assert read_trajectory(store, "u") == trajectory
-        assert read_boundary(store, "u", 1) == trajectory.boundaries[0]
+        assert read_boundary(store, BoundaryId("u", 1)) == trajectory.boundaries[0]
 
 
 async def test_the_digest_is_of_results_and_not_of_timings_or_order(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ async def _bisect(
     settings = settings_of(store)
     agenda = _Agenda(study)
     for id in boundaries:
-        boundary = read_boundary(store, id.unit, id.index)
+        boundary = read_boundary(store, id)
         pieces, lines = dropped_pieces(boundary, study.count), added_lines(boundary, study.count)
         given = Search(
             id,

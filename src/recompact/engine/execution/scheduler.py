@@ -58,9 +58,10 @@ class InProcess:
                     raise ModelFailure(f"its episode was lost {_LIVES} times, at last: {lost}") from None
         raise AssertionError("the last life returns or raises")
 
-    def set_aside(self, unit: str, reason: str) -> None:
-        """Remember that playing this unit again would fail again; `submit` then raises `SetAside`."""
-        self.journal.set_aside(unit, reason)
+    def set_aside(self, unit: Unit[Any], reason: str) -> SetAside:
+        """Remember that playing this unit again would fail again: `submit` then raises what is returned here."""
+        self.journal.set_aside(unit.name, reason)
+        return SetAside(reason)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ async def _play(unit: Unit[T], executor: InProcess) -> T:
         started = time.perf_counter()
         value = await executor.submit(unit)
     except UnreadableReply as unreadable:
-        executor.set_aside(unit.name, str(unreadable))
+        executor.set_aside(unit, str(unreadable))
         raise
     except RecompactError:
         raise
@@ -167,19 +168,14 @@ async def _play(unit: Unit[T], executor: InProcess) -> T:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise _set_aside(unit, executor, "it was cancelled from within") from None
+        raise executor.set_aside(unit, "it was cancelled from within") from None
     except Exception as error:
-        raise _set_aside(unit, executor, _reason(error)) from error
+        raise executor.set_aside(unit, _reason(error)) from error
     try:
         unit.record(value, time.perf_counter() - started)
     except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
-        raise _set_aside(unit, executor, f"what came out cannot be recorded: {_reason(error)}") from error
+        raise executor.set_aside(unit, f"what came out cannot be recorded: {_reason(error)}") from error
     return value
-
-
-def _set_aside(unit: Unit[Any], executor: InProcess, reason: str) -> SetAside:
-    executor.set_aside(unit.name, reason)
-    return SetAside(reason)
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,9 @@ class AdaptationRecord:
             "cites": self.cites,
             "original": self.original,
             "candidates": [candidate.to_json() for candidate in self.candidates],
-            "selection": self.selection.to_json() if self.selection else None,
+            "selection": self.selection and asdict(self.selection),
             "reasons": {place: [[r.text, r.kind] for r in found] for place, found in self.reasons.items()},
-            "evidence": self.evidence.to_json() if self.evidence else None,
+            "evidence": self.evidence and asdict(self.evidence),
             "statement": self.statement,
         }
 

@@ -163,11 +163,11 @@ def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Tur
     return _with_recorded_usage(store, unit, _trajectory(store, head)), parts()
 
 
-def read_boundary(store: Store, unit: str, index: int) -> Boundary:
-    rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
+def read_boundary(store: Store, id: BoundaryId) -> Boundary:
+    rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (id.unit, id.index))
     if not rows:
-        raise LookupError(f"{unit} has no boundary {index}")
-    with _reading(store, f"boundary {index} of {unit}"):
+        raise LookupError(f"{id.unit} has no boundary {id.index}")
+    with _reading(store, f"boundary {id.index} of {id.unit}"):
         return _boundary(store, rows[0]["document"], _messages(store))
 
 

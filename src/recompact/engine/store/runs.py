@@ -19,6 +19,7 @@ from recompact.engine.store.records import NONE_FAILED, FailedCompactions, faile
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.values.chat import Usage
+from recompact.values.outcome import BoundaryId
 from recompact.values.texts import quantity
 from recompact.values.trajectory import Ending
 
@@ -50,9 +51,6 @@ class Overview:
     models: tuple[str, ...] = ()  # that were asked
     changed: str = ""  # when something was last recorded, in UTC
     failed_compactions: FailedCompactions = NONE_FAILED
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 WRAPPED = "wrap"
@@ -299,6 +297,10 @@ class BoundaryRow:
     trajectory_steps: int
     trajectory_success: bool
 
+    @property
+    def id(self) -> BoundaryId:
+        return BoundaryId(self.unit, self.index)
+
 
 _BOUNDARIES = (
     "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
@@ -346,6 +348,10 @@ class ContinuationRow:
     steps: int
     usage: Mapping[str, Usage]
     error: str
+
+    @property
+    def boundary(self) -> BoundaryId:
+        return BoundaryId(self.unit, self.index)
 
     @property
     def tokens(self) -> int:

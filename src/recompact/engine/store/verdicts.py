@@ -251,7 +251,7 @@ def _verdict(boundary: BoundaryRow, row: Any) -> Verdict:
     hazard, burden = (Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in "HB")
     others = (row[name] for name in ("pre_draws", "post_draws", "p_harmful", "score", "channel", "H_variance"))
     return Verdict(
-        id=BoundaryId(boundary.unit, boundary.index),
+        id=boundary.id,
         row=boundary,
         reason=row["reason"],
         outcomes=Outcomes(_StoredDraws(row["pre"]), _StoredDraws(row["post"])),

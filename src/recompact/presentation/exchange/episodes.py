@@ -147,7 +147,7 @@ def read_episodes(store: Store, *, mask: bool = False) -> Iterator[Episode]:
             recorded = EpisodeRecorded(store, row.unit, phase, row.run, trajectory, row.groups, arm)
             yield shape(read_episode(recorded, verdicts))
             for draw in continuation_rows(store, row.unit):
-                id, trajectory = BoundaryId(draw.unit, draw.index), read_trajectory(store, draw.name)
+                id, trajectory = draw.boundary, read_trajectory(store, draw.name)
                 recorded = EpisodeRecorded(store, draw.name, CONTINUE, draw.draw, trajectory, {}, draw.arm, id)
                 yield shape(read_episode(recorded, {}))
 

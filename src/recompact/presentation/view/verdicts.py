@@ -84,7 +84,7 @@ def verdicts_of_unit(store: Store, unit: str) -> tuple[Verdict, ...]:
         key = _stored_key(store)
         judged = {verdict.id: verdict for verdict in stored_verdicts(store, key, unit)} if key else {}
     rows = boundaries_of(store, unit)
-    unjudged = (Verdict(BoundaryId(row.unit, row.index), row, "no draws", Outcomes(), None) for row in rows)
+    unjudged = (Verdict(row.id, row, "no draws", Outcomes(), None) for row in rows)
     return tuple(judged.get(verdict.id, verdict) for verdict in unjudged)
 
 

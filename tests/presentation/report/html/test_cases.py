@@ -86,7 +86,7 @@ def test_once_there_are_fresh_pairs_the_effects_shown_are_theirs_and_say_so(tmp_
             draws = (("PRE", "confirm", True), ("POST", "confirm", True), ("POST", "resample", number > 0))
             for arm, phase, success in draws:
                 name = f"{phase}/{task}/1/{arm}/{number}"
-                boundaries = (read_boundary(store, first.id.unit, 1),) if phase == "resample" else ()
+                boundaries = (read_boundary(store, BoundaryId(first.id.unit, 1)),) if phase == "resample" else ()
                 made = Trajectory(task, (), boundaries, "finished", Score.of(success), Context(()))
                 write_trajectory(store, name, made, phase=phase, run=number, groups={}, seconds=0.0)
     read = read_report([str(path)], tmp_path, top=1).verified[0]
