@@ -139,7 +139,7 @@ def test_the_manifest_has_the_winner_and_all_candidates() -> None:
         {"name": "bad", "hash": None, "rules": [], "refused_drafts": ["no JSON", "the same again"]},
         {"name": "zeta", "hash": REVISED.hash, "rules": manifest["rules"], "refused_drafts": ["one slip"]},
     ]
-    assert manifest["evidence"] == EvidenceCounts("compaction", 2, 2).to_json()
+    assert manifest["evidence"] == asdict(EvidenceCounts("compaction", 2, 2))
     assert manifest["statement"] == "A word more."
     assert manifest["selection_rule"] == "paper"
     assert [(fit["name"], fit["passed"], fit["pass_rate"]) for fit in manifest["selection"]] == [

@@ -103,11 +103,11 @@ def test_kinds_that_are_missing_stand_in_their_order() -> None:
     kinds = (MissingKind("path", "2 paths", "Files", 2, 0, 2), MissingKind("date", "1 date", "", 1, 0, 1))
     counts = EvidenceCounts("compaction", 2, 2, missing=kinds)
     assert "2 paths (at 2; Files), 1 date (at 1; " in counts.statement
-    assert read_record(EvidenceCounts, json.loads(json.dumps(counts.to_json()))) == counts
+    assert read_record(EvidenceCounts, json.loads(json.dumps(asdict(counts)))) == counts
 
 
 def test_evidence_of_an_older_run_knows_nothing_of_kinds() -> None:
-    data = EvidenceCounts("task", 2, 1, failed=1).to_json()
+    data = asdict(EvidenceCounts("task", 2, 1, failed=1))
     del data["missing"]
     assert read_record(EvidenceCounts, data) == EvidenceCounts("task", 2, 1, failed=1)
 

@@ -14,7 +14,7 @@ from recompact.attribution.records import says_nothing
 from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.engine.collection import unit_of
 from recompact.engine.execution.scheduler import Unit
-from recompact.engine.rollout import Agent, run_episode, with_differences
+from recompact.engine.rollout import run_episode, with_differences
 from recompact.engine.store.records import read_trajectory, write_trajectory
 from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
@@ -50,11 +50,11 @@ async def play_draw(
         if boundary.snapshot is None:
             raise EnvironmentFailed("the boundary has no snapshot to continue from")
         # Where the agent may look up what a compaction dropped, it has the turns before the boundary for that.
-        recall = study.schedule.recall
+        recall, agent = study.schedule.recall, study.agent(calls)
         continuation = await run_episode(
             task,
             study.episodes.episode(task, study.ask(calls)),
-            with_reply_callback(study.agent(calls), answered),
+            replace(agent, model=_WithReplyCallback(agent.model, answered)),
             count=study.count,
             step_limit=study.config.run.step_limit - boundary.step,
             snapshot=boundary.snapshot,
@@ -83,13 +83,10 @@ def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
     return Outcome(continuation.score.value, continuation.steps, tokens, continuation.ending == "step limit")
 
 
-def with_reply_callback(agent: Agent, callback: Callable[[], None]) -> Agent:
-    """The agent, with `callback` called at each reply."""
-    return replace(agent, model=_WithReplyCallback(agent.model, callback))
-
-
 @dataclass(frozen=True)
 class _WithReplyCallback:
+    """A model, with `callback` called at each reply."""
+
     model: ChatModel
     callback: Callable[[], None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +70,7 @@ def _report(store: Store, job: Job, broken: list[TrajectoryRow]) -> None:
     summary, unfinished = overview(store), job.unfinished
     digest = None if unfinished else store.digest("collect/")
     if job.as_json:
-        print_json({**summary.to_json(), "unfinished": job.unfinished_json(), "digest": digest})
+        print_json({**asdict(summary), "unfinished": job.unfinished_json(), "digest": digest})
     else:
         print_tables([overview_table([summary])])
     report_skipped(store)

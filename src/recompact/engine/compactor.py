@@ -236,8 +236,6 @@ class _Read:
 
     role: Role
     messages: tuple[Message, ...]
-    calls: tuple[str, ...] = ()  # the ids of its calls
-    answers: tuple[str, ...] = ()  # the ids of the calls that it answers
 
 
 def _groups(read: Sequence[_Read], start: int) -> list[range]:
@@ -246,10 +244,10 @@ def _groups(read: Sequence[_Read], start: int) -> list[range]:
     callers: dict[str, int] = {}
     reaches = list(range(len(read)))
     for place in range(start, len(read)):
-        for answer in read[place].answers:
-            if answer in callers:
-                reaches[callers[answer]] = place
-        callers.update(dict.fromkeys(read[place].calls, place))
+        for message in read[place].messages:
+            if message.role == "tool" and message.call_id in callers:
+                reaches[callers[message.call_id]] = place
+        callers.update((call.id, place) for message in read[place].messages for call in message.calls)
     groups: list[range] = []
     begin, reach = start, start
     for place in range(start, len(read)):
@@ -302,11 +300,10 @@ def _read(message: Any, place: int) -> _Read:
     results = list(_anthropic_results(blocks))
     if role == "tool":
         answer = str(fields.get("tool_call_id") or fields.get("name") or "")
-        return _Read(role, (Message("tool", _text(blocks), call_id=answer),), answers=(answer,))
+        return _Read(role, (Message("tool", _text(blocks), call_id=answer),))
     text = _text(blocks)
     spoken = [Message(role, text, tuple(calls))] if text or calls or not results else []
-    ids = tuple(call.id for call in calls)
-    return _Read(role, (*results, *spoken), ids, tuple(result.call_id for result in results))
+    return _Read(role, (*results, *spoken))
 
 
 def _openai_calls(fields: Mapping[str, Any]) -> Iterator[ToolCall]:
