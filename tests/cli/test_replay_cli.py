@@ -14,7 +14,7 @@ from needs import ROOT
 from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
 from recompact.engine.config import CompressorConfig
-from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.records import write_trajectory
 from recompact.engine.store.runs import boundary_rows
@@ -172,7 +172,7 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
     async def unfinished(*arguments: Any, **more: Any) -> replaying.Replay:
         found = await whole(*arguments, **more)
         failed = UnfinishedUnit("replay/some/unit", Overloaded("busy"))
-        raise replaying.UnfinishedReplay([failed], replace(found, left_out={"replay/other": "gone\x1b[2J"}))
+        raise Unfinished([failed], replace(found, left_out={"replay/other": "gone\x1b[2J"}))
 
     monkeypatch.setattr("recompact.cli.replay.replay", unfinished)
     done = recompact(*command)

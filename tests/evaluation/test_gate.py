@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from gate import cases, simulate
 from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
-from recompact.evaluation.gate import BATCH, Gate, Pair, PairSource, Pick, Result, UnfinishedGate, draw_items, run_gate
+from recompact.evaluation.gate import BATCH, Gate, Pair, PairSource, Pick, Result, draw_items, run_gate
 from recompact.models.failures import Overloaded
 from recompact.presentation.gate import as_junit, as_markdown, sentences
 
@@ -98,10 +98,10 @@ def test_a_failing_model_leaves_what_was_shown() -> None:
         played.extend(picks)
         return await source.play(picks)
 
-    with pytest.raises(UnfinishedGate) as stopped:
+    with pytest.raises(Unfinished) as stopped:
         asyncio.run(run_gate(replace(source, play=fail), 3.0, 100))
-    assert len(stopped.value.gate.pairs) == 2 * BATCH
-    assert stopped.value.gate.exit_code == 3
+    assert len(stopped.value.so_far.pairs) == 2 * BATCH
+    assert stopped.value.so_far.exit_code == 3
 
 
 @given(st.integers(0, 5), st.integers(1, 9))

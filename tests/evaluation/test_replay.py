@@ -35,12 +35,13 @@ from recompact.attribution.records import digest as verify_digest
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import verify
 from recompact.engine.collection import collect
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.store import Store
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
-from recompact.evaluation.replay import Replay, UnfinishedReplay, answer_of, refuse_evaluation, replay
+from recompact.evaluation.replay import Replay, answer_of, refuse_evaluation, replay
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
@@ -271,9 +272,9 @@ class Overworked(Keeper):
 
 def test_a_model_that_fails_leaves_draws_to_be_made_later(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
-    with pytest.raises(UnfinishedReplay) as stopped:
+    with pytest.raises(Unfinished) as stopped:
         replayed(path, models={"noter": Overworked()}, draws=2)
-    found = stopped.value.replay
+    found = stopped.value.so_far
     assert [u.failure.kind for u in stopped.value.units] == ["overload"] * 2
     assert [len(c.draws) for c in found.conditions] == [3, 3, 2, 0]
     assert found.verdicts[0].words.startswith("not judged: keeping ")

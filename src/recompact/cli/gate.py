@@ -22,12 +22,13 @@ from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.runs import open_run, run_path
 from recompact.engine.study import Study
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import open_evaluation, with_split
-from recompact.evaluation.gate import Gate, PairSource, UnfinishedGate, run_gate
+from recompact.evaluation.gate import Gate, PairSource, run_gate
 from recompact.evaluation.gate_sources import Side, own_arm, parse_side, probe_pairs, replay_pairs, task_pairs
 from recompact.evaluation.reproduction.forecast import forecast_pairs
 from recompact.presentation.gate import (
@@ -195,9 +196,10 @@ async def _play(job: Job, opened: Opened, margin: float, pairs: int, seed: int) 
     async with opened as source:
         try:
             return await run_gate(source, margin, pairs, seed)
-        except UnfinishedGate as unfinished:
-            job.unfinished = tuple(unfinished.units)
-            return unfinished.gate
+        except Unfinished as unfinished:
+            job.unfinished, gate = unfinished.units, unfinished.so_far
+            assert isinstance(gate, Gate)
+            return gate
 
 
 def _report(gate: Gate, job: Job) -> None:

@@ -19,6 +19,7 @@ from recompact.cli.verify import locate_run
 from recompact.engine.assembly import open_study
 from recompact.engine.config import Config
 from recompact.engine.config_parser import load_config
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.engine.store.runs import is_simulated, open_run
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
@@ -26,7 +27,6 @@ from recompact.evaluation.evaluate import digest as digest_of
 from recompact.evaluation.replay import (
     POST,
     Replay,
-    UnfinishedReplay,
     cited_boundaries,
     refuse_evaluation,
     replay,
@@ -112,9 +112,9 @@ async def _replay(
             for id in ids:
                 try:
                     results.append(await replay(shown, id, templates, draws))
-                except UnfinishedReplay as unfinished:
-                    results.append(unfinished.replay)
-                    job.unfinished += tuple(unfinished.units)
+                except Unfinished as unfinished:
+                    results.append(unfinished.so_far)
+                    job.unfinished += unfinished.units
                 except InputError as error:
                     if len(ids) == 1:
                         raise

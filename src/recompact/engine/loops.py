@@ -242,8 +242,9 @@ class GatewayClient(InProcessClient):
         model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), partial(spend, "agent"), own)
 
         def compressor(opening: Opening) -> Compressor | None:
-            inner = study.compressor(calls, task, opening)
-            return inner and _Noted(inner, partial(self._note, name), partial(spend, "compressor"))
+            if (inner := study.compressor(calls, task, opening)) is None:
+                return None
+            return _Noted(inner, partial(self._note, name), partial(spend, "compressor"))
 
         trajectory = await run_episode(
             task,

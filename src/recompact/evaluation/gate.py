@@ -17,7 +17,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, Literal
 
-from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.values.betting import ERROR, first_above, further_values, lower_bound, upper_bound
 
 Verdict = Literal["not worse", "worse", "cannot tell"]
@@ -186,16 +186,9 @@ class Gate:
         }
 
 
-class UnfinishedGate(Unfinished):
-    """Models failed before it was settled; `gate` is what the pairs until then show."""
-
-    def __init__(self, units: Sequence[UnfinishedUnit], gate: Gate) -> None:
-        super().__init__(units)
-        self.gate = gate
-
-
 async def run_gate(source: PairSource, margin: float, most: int, seed: int = 0) -> Gate:
-    """Play pairs until it is settled, or until there are `most` of them."""
+    """Play pairs until it is settled, or until there are `most` of them. `Unfinished`, where models failed before, has
+    the gate with the pairs until then."""
     items = list(source.items)
     picks = draw_items(items, seed)
     pairs: list[Pair] = []
@@ -212,7 +205,7 @@ async def run_gate(source: PairSource, margin: float, most: int, seed: int = 0) 
         try:
             played = await source.play(due)
         except Unfinished as unfinished:
-            raise UnfinishedGate(unfinished.units, gate()) from None
+            raise Unfinished(unfinished.units, gate()) from None
         for pick, pair in zip(due, played, strict=True):
             if pair is None:
                 unusable[pick.item] = None

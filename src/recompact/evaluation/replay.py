@@ -6,7 +6,7 @@ unit of the same run, named by its template's hash.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import fmean
@@ -115,19 +115,11 @@ class ReplayCase:
         return f"{PHASE}/{self.task.id}/{self.id.index}/{condition}/{draw}"
 
 
-class UnfinishedReplay(Unfinished):
-    """Some draws could not be finished this time; `replay` is what the others came to."""
-
-    def __init__(self, units: Iterable[UnfinishedUnit], replay: Replay) -> None:
-        super().__init__(units)
-        self.replay = replay
-
-
 async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
     """Compress the boundary's history anew with each template, continue, and judge. Existing work is reused.
 
-    PRE draws are those of the run's verification, plus further ones if there are fewer than `draws`. Raises
-    `UnfinishedReplay` if a model's failure stopped some.
+    PRE draws are those of the run's verification, plus further ones if there are fewer than `draws`. Where a model's
+    failure stopped some, `Unfinished` has the replay of the others.
     """
     if not study.compressor_kind.uses_template:
         kind = study.config.compressor.kind
@@ -147,7 +139,7 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
             unfinished = error.units
     judged = replace(_judge_replay(case, arms, plan), left_out=dict(sorted(failed.items())))
     if unfinished:
-        raise UnfinishedReplay(unfinished, judged)
+        raise Unfinished(unfinished, judged)
     return judged
 
 

@@ -78,10 +78,11 @@ class UnfinishedUnit:
 
 
 class Unfinished(RecompactError):
-    """Some units could not be finished this time; the others are recorded. The same command tries them again."""
+    """Some units could not be finished this time; the others are recorded. The same command tries them again. `so_far`
+    is what the others come to, where somebody has worked that out."""
 
-    def __init__(self, units: Iterable[UnfinishedUnit]) -> None:
-        self.units = tuple(units)
+    def __init__(self, units: Iterable[UnfinishedUnit], so_far: Any = None) -> None:
+        self.units, self.so_far = tuple(units), so_far
         first = self.units[0]
         super().__init__(
             f"{quantity(len(self.units), 'unit')} could not be finished, the first is {first.name}: {first.failure}"
