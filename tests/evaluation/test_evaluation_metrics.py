@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 import pytest
 from evaluation_support import arm
 
-from recompact.evaluation.arm_runs import TaskRun, common
+from recompact.evaluation.arm_runs import TaskRun, common, with_all_questions
 from recompact.evaluation.metrics import (
     group_keys,
     group_tasks,
@@ -102,7 +102,8 @@ def test_question_answering_by_question() -> None:
     made = arm("qa", ["11", "11"])
     exact = {("t000", 0): (1.0, 0.0), ("t000", 1): (1.0, 1.0), ("t001", 0): (0.0, 1.0), ("t001", 1): (0.0,)}
     rows = tuple(replace(row, em=exact[row.task, row.run], f1=(0.5,)) for row in made.rows)
-    found = measure(replace(made, rows=rows), ["t000", "t001"], 2).means
+    [filled] = with_all_questions([replace(made, rows=rows)])
+    found = measure(filled, ["t000", "t001"], 2).means
     assert found["em"] == pytest.approx((1 + 1 + 0 + 1 + 0 + 1 + 0 + 0) / 8)
     assert found["em^2"] == pytest.approx(1 / 4)  # only the first question of the first task
     assert found["f1"] == 0.5
@@ -113,7 +114,8 @@ def test_answers_that_are_missing_are_wrong_and_metrics_that_are_missing_are_abs
     made = arm("qa", ["11"])
     short = {0: (1.0, 1.0, 1.0, 0.0), 1: (1.0, 1.0)}  # the second run came to two answers of four
     rows = tuple(replace(row, em=short[row.run]) for row in made.rows)
-    found = measure(replace(made, rows=rows), ["t000"], 2)
+    [filled] = with_all_questions([replace(made, rows=rows)])
+    found = measure(filled, ["t000"], 2)
     assert found.means["em"] == pytest.approx(5 / 8)
     assert found.by_run["em"] == (3 / 4, 2 / 4)
     assert fmean(found.by_run["em"]) == found.means["em"]  # one and the same figure, whichever way it is averaged
