@@ -124,8 +124,8 @@ def _facts(trajectory: Trajectory) -> dict[str, object]:
     return {"success": done, "steps": trajectory.steps, "ending": trajectory.ending}
 
 
-Finding = Mapping[str, str]
-"""A part of an answer, in the fields of its schema; a quote that is not in what it quotes is empty."""
+Remark = Mapping[str, str]
+"""One thing that an answer says, in the fields of its schema."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Feedback:
 
     task: str
     divergence: str = ""
-    findings: tuple[Finding, ...] = ()  # what went wrong in the run with compaction
+    findings: tuple[Remark, ...] = ()  # what went wrong in the run with compaction
     remedies: tuple[str, ...] = ()
     mechanism: str = ""
     refused: tuple[str, ...] = ()  # why answers were
@@ -163,7 +163,7 @@ async def give_feedback(optimizer: Optimizer, task: str, pair: Excerpt) -> Feedb
         return Feedback(
             task,
             str(value["divergence"]),
-            tuple(_finding(entry, tuple(_FINDING), pair.text) for entry in value["findings"]),
+            tuple(_remark(entry, tuple(_FINDING), pair.text) for entry in value["findings"]),
             remedies,
             str(value["mechanism"]),
             timeline=_texts(value, "timeline"),
@@ -181,12 +181,12 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
     return tuple(str(one).strip() for one in read_list(value, name) if str(one).strip())
 
 
-def _finding(entry: Any, keys: Sequence[str], text: str) -> Finding:
-    """These fields of an entry; of the runs or the summary (`text`) it may quote something that is not there."""
+def _remark(entry: Any, keys: Sequence[str], text: str) -> Remark:
+    """These fields of an entry, as texts. It loses a quote that is not in `text`, the runs or the summary."""
     if "category" in keys and entry["category"] not in CATEGORIES:
         raise ValueError(f"{entry['category']!r} is no category; choose one of {', '.join(CATEGORIES)}")
-    finding = {key: str(entry[key]) for key in keys}
-    return {**finding, "quote": ""} if "quote" in keys and not occurs(finding["quote"], text) else finding
+    remark = {key: str(entry[key]) for key in keys}
+    return {**remark, "quote": ""} if "quote" in keys and not occurs(remark["quote"], text) else remark
 
 
 def read_list(value: Any, name: str) -> list[Any]:
@@ -218,8 +218,8 @@ class Analysis:
 
     name: str  # task#index
     length: int  # of the summary, in characters
-    remove: tuple[Finding, ...] = ()  # what the summary can do without
-    keep: tuple[Finding, ...] = ()  # what it must keep
+    remove: tuple[Remark, ...] = ()  # what the summary can do without
+    keep: tuple[Remark, ...] = ()  # what it must keep
     refused: tuple[str, ...] = ()  # why drafts were redrawn
 
     def lesson(self) -> dict[str, Any]:
@@ -258,8 +258,8 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     """One compaction's analysis."""
 
     def check(value: Any) -> Analysis:
-        remove = tuple(_finding(one, _REMOVE, compaction.summary) for one in read_list(value, "remove"))
-        keep = tuple(_finding(one, _KEEP, compaction.summary) for one in read_list(value, "keep"))
+        remove = tuple(_remark(one, _REMOVE, compaction.summary) for one in read_list(value, "remove"))
+        keep = tuple(_remark(one, _KEEP, compaction.summary) for one in read_list(value, "keep"))
         if not remove and not keep:
             raise ValueError("it names nothing to remove and nothing to keep")
         return Analysis(compaction.name, len(compaction.summary), remove, keep)

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from recompact.engine.store.runs import BoundaryRow, boundaries_of, boundary_rows
@@ -220,13 +221,10 @@ class _StoredDraws(Mapping[int, Outcome]):
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._read: dict[int, Outcome] | None = None
 
-    @property
+    @cached_property
     def _draws(self) -> dict[int, Outcome]:
-        if self._read is None:
-            self._read = {number: Outcome(*outcome) for number, *outcome in json.loads(self._text)}
-        return self._read
+        return {number: Outcome(*outcome) for number, *outcome in json.loads(self._text)}
 
     def __contains__(self, number: object) -> bool:
         return number in self._draws
