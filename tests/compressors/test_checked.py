@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import Scripted
 
-from recompact.compressors.checked import HEADING, Checked, LacksFacts, Probes, load_check
+from recompact.compressors.checked import HEADING, Checked, LacksFacts, Probes, load_check, repair
 from recompact.compressors.protocol import Compaction, CompressorInputs
 from recompact.compressors.registry import load_compressor
 from recompact.errors import InputError, OptionError
@@ -153,7 +153,7 @@ def test_a_failed_check_names_the_next_three_facts_and_keeps_what_was_spent() ->
     assert (lacking.value.usage, lacking.value.notes) == (Usage(7, 3), ("odd",))
 
 
-@pytest.mark.parametrize(("budget", "granted"), [(400, 300), (1_024, 768), (1_028, 772), (80, 60)])
+@pytest.mark.parametrize(("budget", "granted"), [(400, 300), (403, 303), (1_024, 768), (1_028, 772), (80, 60)])
 def test_at_most_a_quarter_of_the_budget_is_left_for_a_repair(budget: int, granted: int) -> None:
     inner = Writes()
     checked(inner, budget=budget)
@@ -176,3 +176,38 @@ def test_probes_ask_five_questions_at_most_about_what_was_replaced() -> None:
 def test_a_model_that_cannot_be_asked_finds_nothing_missing(failure: Exception) -> None:
     scripted = Scripted("Which? | x", failure)
     assert asyncio.run(Probes(replace(inputs(), model=scripted))(PRE, PRE)) == ()
+
+
+def test_where_all_of_it_can_be_put_back_nothing_was_lost() -> None:
+    assert checked(Writes(), otherwise="keep").repaired == ("Never pay twice.", "pay-8b2c02", "pay-7f3a91")
+    assert checked(Writes("never pay twice; pay-7f3a91 and pay-8b2c02"), otherwise="keep").repaired == ()
+
+
+SIZE = len(f"{HEADING}\n- a fact")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "budget", "fits"),
+    [
+        (SIZE, 10_000, 1),
+        (SIZE - 1, 10_000, 0),
+        (10_000, 4 * SIZE, 1),
+        (10_000, 4 * SIZE + 3, 1),
+        (10_000, 4 * SIZE - 1, 0),
+        (10_000, 4 * (SIZE + len("\n- another")), 2),
+    ],
+)
+def test_a_repair_fills_its_limit_and_a_quarter_of_the_budget_to_the_last_token(
+    tokens: int, budget: int, fits: int
+) -> None:
+    facts = ["a fact", "another"]
+    post, number = repair(PRE, facts, tokens, budget, len)
+    assert number == fits
+    text = "\n".join((HEADING, *(f"- {fact}" for fact in facts[:fits])))
+    assert post == (replace(PRE, summary=Summary.measured(text, len)) if fits else PRE)
+
+
+def test_a_question_without_an_answer_asks_for_nothing() -> None:
+    asked = "Which token? |  \nWhich door? | -\nWho? | Ada Byron"
+    compaction = checked(Writes(), asked, "UNKNOWN", "UNKNOWN", "Ada", check="probes")
+    assert compaction.repaired == ("Who? Ada Byron",)

@@ -199,7 +199,7 @@ def test_anchors_hold_values_of_replaced_turns_over_several_compactions() -> Non
     assert "token-7abc9" in context.summary.text
 
 
-@pytest.mark.parametrize(("budget", "most"), [(400, 300), (2_000, 1_744)])
+@pytest.mark.parametrize(("budget", "most"), [(400, 300), (403, 303), (1_023, 768), (1_028, 772), (2_000, 1_744)])
 def test_anchors_leave_the_rest_of_the_budget_to_what_they_work_on(budget: int, most: int) -> None:
     """At most a quarter of the budget, and no more than their own limit."""
     granted: list[int] = []
@@ -475,12 +475,21 @@ def test_anchors_name_the_fields_of_a_bill_and_no_part_of_its_token() -> None:
     [
         ('{"id": 7, "name": "Ada"}', ["id: 7 (Ada)"]),
         ('{"count": 7, "done": true, "id": null, "token": "..."}', []),
+        ('{"id": true, "key": 1.5}', []),
         ('[{"user_id": "u1"}, {"user_id": "u1"}]', ["user_id: u1"]),
         ('{"a: b\\n": "x9y8"}', ["a_b: x9y8"]),
         ('{"id": ""}', []),
+        ('{"id": "' + "9" * 80 + '"}', ["id: " + "9" * 80]),
         ('{"id": "' + "9" * 81 + '"}', []),
+        ('{"id": "u1", "title": "' + "n" * 81 + '"}', [f"id: u1 ({'n' * 80})"]),
+        ('{"name": "f27x"}', ["name: f27x"]),  # which needs no name of its own
+        ('{"note": "a1b2", "size": "a1b", "id": "a1"}', ["note: a1b2", "id: a1"]),
+        ('{"id": "no 7"}', []),
         ("[" * 900, []),
+        ("[" * 19_000, []),  # deeper than Python reads
         ("[" * 90_000, []),
+        ('{"id": 7}'.ljust(20_000), ["id: 7"]),
+        ('{"id": 7}'.ljust(20_001), []),  # too long to be read as JSON
         ('{"note": "see /srv/a/b.txt"}', ["/srv/a/b.txt"]),
         ("NaN", []),
     ],
@@ -488,9 +497,22 @@ def test_anchors_name_the_fields_of_a_bill_and_no_part_of_its_token() -> None:
 def test_what_counts_as_an_anchor_in_a_result(text: str, anchors: list[str]) -> None:
     turns = (turn(0, 0, result=text), *history(10).turns)
     plain = replace(turns[0], message=assistant("I look."))
-    assert [str(each) for each in anchors_of([plain])] == anchors or [
-        str(each) for each in dict.fromkeys(anchors_of([plain]))
-    ] == anchors
+    assert list(dict.fromkeys(str(each) for each in anchors_of([plain]))) == anchors
+
+
+def test_a_value_has_the_first_field_that_is_known_and_no_part_of_another_is_a_value() -> None:
+    results = (
+        '{"key": "token-77ab"}',
+        '{"token": "token-77ab"}',
+        "as token-77ab in /srv/tk-5512ab/x.txt",
+        "tk-5512ab",
+    )
+    turns = tuple(replace(turn(n, 0, result=text), message=assistant("?")) for n, text in enumerate(results))
+    post = asyncio.run(
+        Anchors(INPUTS, Fifo()).compress(Context(PREFIX, None, (*turns, *history(10).turns)), 80)
+    ).context
+    assert post.summary is not None
+    assert post.summary.text.splitlines()[1:] == ["token: token-77ab", "/srv/tk-5512ab/x.txt"]
 
 
 @given(st.text(max_size=200), st.text(max_size=40), st.integers(0, 10**12))
@@ -508,3 +530,50 @@ def test_a_result_that_is_spared_does_not_spare_those_after_it() -> None:
     options = {"turns": 1, "tools": ["read_file"]}
     post = compress("masking", Context(PREFIX, None, (both, *history(10).turns)), 10_000, options)
     assert [is_mask(result.content) for result in post.turns[0].results] == [False, True]
+
+
+def test_ten_turns_are_spared_unless_another_number_is_given_and_three_results_are_not_cleared() -> None:
+    assert masked_results("masking", {}, *[400] * 12) == [0, 1]
+    assert masked_results("clear_tool_results", {}, *[400] * 12) == list(range(9))
+
+
+@pytest.mark.parametrize("name", ["n" * 199, "n" * 200, "n" * 201, "a tool\nwith  blanks"])
+def test_the_line_for_a_result_is_a_mask_whatever_the_name_of_the_tool(name: str) -> None:
+    long = turn(0, 0, tool=name, result="y" * 900)
+    masked = mask_results(long, lambda name, result: True, count)
+    assert is_mask(masked.results[0].content)
+    assert mask_results(masked, lambda name, result: True, count) == masked
+
+
+@pytest.mark.parametrize(("size", "masked"), [(54, False), (55, False), (56, True)])
+def test_a_result_as_short_as_its_line_stays(size: int, masked: bool) -> None:
+    """Even where the line has fewer tokens."""
+    assert len("[The result of read_file, 55 characters, was left out.]") == 55
+    result = mask_results(turn(0, 0, result="y" * size), lambda name, result: True, lambda text: text.count("y"))
+    assert is_mask(result.results[0].content) is masked
+
+
+def test_a_turn_whose_tokens_would_not_get_fewer_stays() -> None:
+    long = turn(0, 0, result="y" * 900)
+    for tokens, same in ((long.tokens, False), (1, True)):
+        same_size = Turn(long.message, long.results, tokens)
+        assert (mask_results(same_size, lambda name, result: True, lambda text: 1) == same_size) is same
+
+
+def test_a_result_without_a_call_is_no_read_of_a_file_and_a_bare_name_is_one() -> None:
+    call = ToolCall("a", "read_file", '{"path": "AGENTS.md"}')
+    results = (Message("tool", "whose?", call_id="lost"), Message("tool", "Use tabs.", call_id="a"))
+    read = Turn.measured(assistant("", call), results, count)
+    context = Context(PREFIX, None, (read, *history(900, 10).turns))
+    assert [pin.message.content for pin in compress("pinned+fifo", context, 300).pinned] == ["Use tabs."]
+
+
+@pytest.mark.parametrize(("tokens", "changed"), [(40, False), (41, True)])
+def test_an_observation_may_fill_the_budget_to_the_last_token(tokens: int, changed: bool) -> None:
+    long = turn(0, 0, result=" ".join(["y"] * tokens))
+    inputs = replace(INPUTS, count=lambda text: len(text.split()), scope="observation")
+    compressor = load_compressor("prompted", {}, Path()).build(inputs)
+    assert compressor is not None
+    compaction = asyncio.run(compressor.compress(Context(PREFIX, None, (long,)), 40))
+    assert (compaction.context.turns[-1].results != long.results) is changed
+    assert compaction.usage.calls == changed

@@ -102,7 +102,7 @@ def _leaves(value: Any, field: str = "", name: str = "") -> Iterator[Anchor]:
     elif isinstance(value, list):
         for part in value:
             yield from _leaves(part, field, name)
-    elif isinstance(value, str | int) and not isinstance(value, bool):
+    elif isinstance(value, str | int):
         text = str(value)
         if _is_exact(text, field):
             yield Anchor(text, field, "" if name == text else name)
@@ -112,7 +112,7 @@ def _leaves(value: Any, field: str = "", name: str = "") -> Iterator[Anchor]:
 
 def _is_exact(text: str, field: str) -> bool:
     """Whether nobody can guess a value: letters with digits, or any number in a field that identifies something."""
-    if not 0 < len(text) <= LONGEST or len(text.split()) != 1 or not re.search(r"\d", text):
+    if len(text) > LONGEST or len(text.split()) != 1 or not re.search(r"\d", text):
         return False
     mixed = len(text) > 3 and re.search(r"[A-Za-z]", text) is not None
     return mixed or _IDENTIFYING.search(field) is not None or text in exact_values(text)
@@ -146,8 +146,10 @@ def with_appendix(
     number = bisect_right(range(1, len(entries) + 1), limit, key=lambda number: count(appendix(number)))
     if not number:
         return post, 0
-    text = f"{post.summary.text}\n\n{appendix(number)}" if post.summary else appendix(number)
-    return replace(post, summary=replace(post.summary or Summary("", 0), text=text, tokens=count(text))), number
+    if post.summary is None:
+        return replace(post, summary=Summary.measured(appendix(number), count)), number
+    text = f"{post.summary.text}\n\n{appendix(number)}"
+    return replace(post, summary=replace(post.summary, text=text, tokens=count(text))), number
 
 
 def _without_anchors(context: Context, count: TokenCounter) -> tuple[Context, tuple[Anchor, ...]]:

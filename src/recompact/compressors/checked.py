@@ -140,7 +140,7 @@ class Probes:
             missing = []
             for question, expected in pairs:
                 answer = await self._ask(_ANSWER.format(record=shown_text(post), question=question.strip()))
-                if expected.strip() and not agrees(answer, expected):
+                if not agrees(answer, expected):
                     missing.append(f"{question.strip(' -*')} {expected.strip()}")
         except (ContextOverflow, Refused):  # no check is better than no summary
             return ()

@@ -118,4 +118,4 @@ class ClearToolResults:
             mask_results(turn, lambda name, result: result.call_id in clearable, self._count) for turn in context.turns
         )
         smaller = replace(context, turns=turns)
-        return Compaction(smaller if context.size - smaller.size >= max(1, self._at_least) else context)
+        return Compaction(smaller if context.size - smaller.size >= self._at_least else context)
