@@ -11,13 +11,13 @@ from fakes import Noter, Scripted, pages_suite
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import CompressorInputs
 from recompact.compressors.registry import load_compressor
-from recompact.engine.rollout import Agent, run_episode
+from recompact.engine.rollout import NOTED, Agent, run_episode
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.errors import InputError
-from recompact.triggers.protocol import Schedule
+from recompact.triggers.protocol import Moment, Schedule
 from recompact.triggers.registry import load_trigger
-from recompact.values.chat import Message, Reply, ToolCall
+from recompact.values.chat import Message, Reply, ToolCall, ToolSpec
 from recompact.values.context import Context, Turn
 from recompact.values.recall import NOTHING, RECALL, recall
 from recompact.values.template import default_template
@@ -79,6 +79,22 @@ async def test_an_agent_may_ask_for_a_compaction() -> None:
     assert played.boundaries  # over the budget at the latest
 
 
+class Asks:
+    """A trigger of somebody's own, with tools that say no more than that they were called."""
+
+    def __init__(self, *names: str) -> None:
+        self.tools = tuple(ToolSpec(name, "Say so.") for name in names)
+
+    def __call__(self, moment: Moment) -> bool:
+        return False
+
+
+async def test_tools_of_a_trigger_are_answered_by_the_loop_whatever_their_names() -> None:
+    schedule = Schedule(Asks("note_this", "tidy_up"), recall=300)
+    played = await play(schedule, says("note_this", query="x"), says("tidy_up", query="x"), says("recall", query="x"))
+    assert [turn.results[0].content for turn in played.turns] == [NOTED, NOTED, NOTHING]
+
+
 async def test_a_tool_of_that_name_of_the_environments_own_is_kept() -> None:
     def recall(query: str) -> str:
         """Look something up."""
@@ -86,15 +102,16 @@ async def test_a_tool_of_that_name_of_the_environments_own_is_kept() -> None:
 
     suite = function_suite("own", [recall], {"t": ("Do it.", "done")})
     task = suite.tasks("train")[0]
-    with pytest.raises(InputError, match="recall"):
-        await run_episode(
-            task,
-            InProcessEpisode(suite.environment(task), task.id),
-            Agent(Scripted()),
-            count=counter(),
-            step_limit=1,
-            schedule=Schedule(recall=100),
-        )
+    for schedule, named in ((Schedule(recall=100), "recall"), (Schedule(Asks("finish"), recall=100), "finish")):
+        with pytest.raises(InputError, match=f"'{named}'"):
+            await run_episode(
+                task,
+                InProcessEpisode(suite.environment(task), task.id),
+                Agent(Scripted()),
+                count=counter(),
+                step_limit=1,
+                schedule=schedule,
+            )
 
 
 def test_recall_is_a_stage_of_any_compressor_and_changes_nothing_else() -> None:

@@ -260,6 +260,28 @@ async def test_what_was_odd_about_a_reply_is_an_incident_after_the_steps_before_
     assert trajectory.incidents == (Incident(1, ODD_REPLY, "one thing"), Incident(1, ODD_REPLY, "another"))
 
 
+async def test_values_that_an_environment_changed_are_incidents_with_how_often() -> None:
+    episode = Meeting()
+    episode.changes = {"b": 2, "a": 1, "c": 3}
+    trajectory = await meet(Scripted("hello", "bye"), episode)
+    assert [(each.step, each.kind, each.text[:1], numbers_in(each.text)) for each in trajectory.incidents] == [
+        (2, "value changed", "a", []),
+        (2, "value changed", "b", ["2"]),
+        (2, "value changed", "c", ["3"]),
+    ]
+
+
+@pytest.mark.parametrize("context", [None, Context((system("Talk."),), Summary("before", 1))])
+async def test_an_environment_that_does_not_start_leaves_the_context_as_it_was(context: Context | None) -> None:
+    class Broken(Meeting):
+        async def start(self) -> Opening:
+            raise EnvironmentFailed("no room")
+
+    trajectory = await meet(Scripted(), Broken(), context=context)
+    assert (trajectory.ending, trajectory.steps, trajectory.error) == ("environment error", 0, "no room")
+    assert (trajectory.context, trajectory.score) == (context or EMPTY, Score.of(False))
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 async def test_an_empty_message_is_no_action_even_where_text_is_one(text: str) -> None:
     episode = Meeting()

@@ -87,7 +87,8 @@ async def run_episode(
     about it.
     """
     if start is not None:
-        snapshot = start.boundaries[-1].snapshot
+        (stop,) = start.boundaries
+        snapshot = stop.snapshot
     try:
         if snapshot is not None and (expect := getattr(episode, "expect", None)) is not None:
             expect(snapshot)  # some begin differently where they know what they will be restored to
@@ -176,7 +177,7 @@ class _Rollout:
 
     def go_on_from(self, start: Trajectory) -> None:
         """Be where another rollout stopped because a compaction was due."""
-        stop = start.boundaries[-1]
+        (stop,) = start.boundaries
         self.context, self.actions, self.turns = stop.pre, list(stop.actions), list(start.turns)
         self.incidents, self.usage = list(start.incidents), dict(start.usage)
         self.peak, self.peak_reported, self.shared = start.peak, start.peak_reported, start.steps
