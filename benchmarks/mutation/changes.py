@@ -71,7 +71,7 @@ def mutants_of(module: str, package: str, text: str) -> Iterator[Mutant]:
 
 
 def idle_spans(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Places whose change nothing can notice (annotations, caches, `strict` of zip), and stars that multiply nothing."""
+    """Places whose change nothing can notice (annotations, caches, `strict` of zip), and stars that are no sign."""
     spans = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Starred) or (isinstance(node, ast.keyword) and node.arg is None):

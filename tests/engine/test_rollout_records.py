@@ -32,7 +32,7 @@ from recompact.values.chat import (
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.progress import Silent
 from recompact.values.tokens import counter
-from recompact.values.trajectory import COMPACTION_FAILED, Action, Incident, Score, Snapshot, Trajectory
+from recompact.values.trajectory import COMPACTION_FAILED, Action, Boundary, Incident, Score, Snapshot, Trajectory
 
 COUNT = counter()
 
@@ -186,6 +186,13 @@ async def test_the_largest_input_may_lie_before_a_compaction() -> None:
     )
     assert [b.step for b in trajectory.boundaries] == [2]
     assert trajectory.peak == len("Talk.") + trajectory.turns[0].tokens
+
+
+async def test_a_rollout_that_stops_where_a_compaction_is_due_leaves_the_state_there() -> None:
+    trajectory = await meet(Scripted("one", "two", "three"), compressor=Fifo(), budget=50, stop_when_due=True)
+    context, actions = trajectory.context, (Action("", text="one"), Action("", text="two"))
+    assert trajectory.ending == "compaction due"
+    assert trajectory.boundaries == (Boundary(1, 2, context, context, Snapshot("counted", b"2"), actions),)
 
 
 async def test_a_budget_that_is_just_met_is_kept_to() -> None:
