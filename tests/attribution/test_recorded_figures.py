@@ -17,12 +17,14 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from attribution_support import boundary, random_pool
+from attribution_support import boundary, outcomes, random_pool
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts, play_through
 from recompact.attribution.chained import links_of
-from recompact.attribution.controls import TaskRuns, check_identity
+from recompact.attribution.controls import TaskRuns, _coupling, check_identity
 from recompact.attribution.detection import (
+    Part,
+    PartRule,
     compare_allocations,
     sample,
     sensitivity_to_draws,
@@ -33,12 +35,18 @@ from recompact.attribution.effects import effect_of, effects_of
 from recompact.attribution.forecast import imagined_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.means import counts, coupling
-from recompact.attribution.posterior import doubt_after, probability_harmful
+from recompact.attribution.posterior import (
+    doubt_after,
+    probability_burden,
+    probability_harmful,
+    probability_hazard,
+    probability_none,
+)
 from recompact.attribution.prior import Prior, cells, learn_priors, published_prior
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.engine.store.runs import BoundaryRow
-from recompact.values.outcome import ARMS, BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import ARMS, PAPER, BoundaryId, Outcome, Outcomes, Thresholds
 
 RECORDED = Path(__file__).with_name("recorded_figures.json")
 
@@ -67,6 +75,15 @@ ALLOCATIONS: Sequence[Allocation] = (
 )
 
 
+RULES: Sequence[PartRule] = (
+    "first two boundaries",
+    "first loss of success",
+    "random half",
+    "half of the trajectories",
+)
+PARTS = [Part(rule, Uniform(3)) for rule in RULES]
+
+
 def of_prior(prior: Prior) -> list[float]:
     steps = cells().burdens
     mean, added = float(prior.rates @ cells().rates), float(prior.burdens @ steps)
@@ -77,9 +94,9 @@ def of_prior(prior: Prior) -> list[float]:
 def of_posterior() -> Iterator[float]:
     priors = learn_priors(POOL)
     for id in sorted(POOL)[:10]:
-        for outcomes in (FEW[id], POOL[id], Outcomes(POOL[id].pre, {}), Outcomes()):
+        for own in (FEW[id], POOL[id], Outcomes(POOL[id].pre, {}), Outcomes()):
             for remaining, prior in ((None, None), (9, priors.of(id))):
-                yield probability_harmful(outcomes, remaining=remaining, prior=prior)
+                yield probability_harmful(own, remaining=remaining, prior=prior)
         for arm in ARMS:
             yield doubt_after([o.value for o in FEW[id].pre.values()], [0.0, 1.0], 0.5, arm)
 
@@ -105,6 +122,22 @@ def of_chains() -> list[Any]:
     return [[str(id), str(link)] for id, link in sorted(links_of(facts).items())]
 
 
+def without_harm() -> Iterator[float]:
+    """How probable it is that a run has no harmful compaction, whatever the thresholds; also where every one is."""
+    lost = {boundary(n): outcomes(*[(1, 10, 0, 22)] * 3) for n in range(12)}
+    steady = {boundary(n): outcomes(*[(1, 10 + n % 3, n % 2, 11)] * (1 + n % 3)) for n in range(9)}
+    for known in (FEW, steady, lost):
+        for thresholds in (PAPER, Thresholds(0.3, 2.0), Thresholds(0.96, 12.0)):
+            yield probability_none(known, thresholds)
+
+
+def of_thresholds() -> Iterator[float]:
+    for threshold in (0.1, 0.25, 0.99, 1.0, 1.2):
+        yield probability_hazard([1.0, 0.8], [0.0, 0.5, 1.0], threshold)
+        yield probability_burden([10, 14], [13, 13, 20], 10 * threshold, 21)
+        yield probability_burden([10, 14], [], 10 * threshold, 14)
+
+
 def figures() -> dict[str, Any]:
     effects = effects_of(POOL)
     success = {id.unit: bool(number % 3) for number, id in enumerate(sorted(POOL))}
@@ -115,6 +148,8 @@ def figures() -> dict[str, Any]:
         "learned priors": [of_prior(prior) for prior in learn_priors(POOL).folds],
         "learned from few": [of_prior(prior) for prior in learn_priors(FEW).folds],
         "posteriors": list(of_posterior()),
+        "without harm": list(without_harm()),
+        "of other thresholds": list(of_thresholds()),
         "effects": [effect.to_json() for id in sorted(POOL)[:12] if (effect := effect_of(POOL[id])) is not None],
         "allocations": list(of_allocations()),
         "comparison": [asdict(each) for each in compare_allocations(ALLOCATIONS[:2], POOL, seeds=range(3))],
@@ -122,10 +157,15 @@ def figures() -> dict[str, Any]:
         "many draws": [
             asdict(each) for each in sensitivity_to_draws(random_pool(6, 16, seed=1), (8,), subsamples=20, seed=3)
         ],
+        "parts": [asdict(each) for each in compare_allocations(PARTS, POOL, seeds=(0, 1))],
+        "usual draws": [asdict(each) for each in sensitivity_to_draws(random_pool(4, 10, seed=2))],
+        "usual orders": [asdict(each) for each in compare_allocations([Uniform(2)], random_pool(8, 5, seed=7))],
         "thresholds": [asdict(each) for each in sensitivity_to_thresholds(POOL)],
         "counts": [asdict(each) for each in counts(effects, success)],
         "coupling": coupling(effects.values()),
         "identity": asdict(check_identity(runs, resamples=50)),
+        "usual identity": asdict(check_identity(runs)),
+        "coupling of halves": asdict(halves) if (halves := _coupling(POOL, 7)) else None,
         "shuffled": [[o.steps for o in own.of(arm).values()] for own in shuffles for arm in ARMS],
         "imagined": imagined(),
         "chains": of_chains(),
