@@ -81,6 +81,7 @@ async def test_no_steps_left_is_the_step_limit_before_the_agent_was_asked(limit:
     model = Scripted()
     trajectory = await meet(model, step_limit=limit)
     assert (trajectory.ending, trajectory.steps, trajectory.error) == ("step limit", 0, "")
+    assert (trajectory.peak, trajectory.peak_reported, trajectory.shared) == (0, 0, 0)
     assert not model.requests
     assert trajectory.context == Context((system("Talk."),))
 
@@ -233,6 +234,13 @@ async def test_a_compaction_that_gains_nothing_is_refused_with_its_sizes_and_two
         (5, COMPACTION_FAILED, [f"{sum(t.tokens for t in later)}", f"{sum(t.tokens for t in later) + 1_000:,}", "2"]),
     ]
     assert [boundary.step for boundary in trajectory.boundaries] == [3]
+
+
+async def test_two_that_gain_nothing_at_the_very_beginning_are_enough() -> None:
+    added: list[int | None] = [0, 0, None]
+    trajectory = await meet(Scripted(*["well"] * 8, "bye"), compressor=Padding(added), budget=30)
+    assert added == [None]
+    assert [numbers_in(each.text)[2:] for each in trajectory.incidents] == [[], ["2"]]
 
 
 async def test_the_state_is_left_out_of_boundaries_that_nobody_continues_from() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, strategies as st
 
 from recompact.values.chat import assistant
@@ -72,3 +73,25 @@ def test_a_turn_that_hardly_fits_is_left_out_and_the_first_is_cut() -> None:
     alone = recall("code", [long], 60, count)
     assert "tokens" in alone  # the mark of a cut
     assert count(alone) <= 60
+
+
+def said(text: str) -> Turn:
+    return Turn(assistant(text), (), 0)
+
+
+@pytest.mark.parametrize(("room", "turns"), [(24, 1), (25, 2), (60, 2)])
+def test_what_comes_next_is_shown_where_a_quarter_of_the_room_is_left(room: int, turns: int) -> None:
+    heading = len(said("x").text) - 1
+    best, other = said(("code " * 30)[: 103 - room - heading]), said("the code")
+    assert len(best.text) == 103 - room
+    texts = [best.text, other.text]
+    assert recall("code", [other, best], 103, len) == "\n\n".join(texts[:turns])
+
+
+@pytest.mark.parametrize(("fewer", "turns"), [(0, 2), (1, 1)])
+def test_turns_may_fill_the_limit_to_the_last_token(fewer: int, turns: int) -> None:
+    best, other = said("code code"), said("the code")
+    whole = f"{best.text}\n\n{other.text}"
+    shown = recall("code", [other, best], len(whole) - fewer, len)
+    assert (shown == whole) is (turns == 2)
+    assert len(shown) <= len(whole) - fewer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from examples import examples
 from hypothesis import given, strategies as st
 from sentences import numbers_in
@@ -118,3 +119,42 @@ def test_a_receipt_as_a_record() -> None:
         "cost": round(135 + (WRITE - READ) * 21, 1),
         "payback_calls": 84,
     }
+
+
+@pytest.mark.parametrize(
+    ("bill", "payback"),
+    [
+        (CompactionBill(0, 100, 0), None),
+        (CompactionBill(0, 0, 1), 1),  # the first call pays for it
+        (CompactionBill(0, 0, 10, 2.0), 2),
+        (CompactionBill(0, 0, 10, 2.1), 3),
+        (CompactionBill(500, 10, 100, 8.5), 2),  # 8.5 and 11.5 for writing
+    ],
+)
+def test_a_compaction_pays_from_the_call_on_that_makes_up_for_it(bill: CompactionBill, payback: int | None) -> None:
+    assert bill.payback == payback
+    assert bill.to_json()["payback_calls"] == payback
+
+
+def test_amounts_are_given_to_a_tenth() -> None:
+    data = CompactionBill(1, 3, 7, 12.345).to_json()
+    assert data == {**data, "summary": 12.3, "cost": 15.8, "read": 1, "written": 3, "saved_per_call": 7}
+
+
+def test_a_summary_and_pins_that_stay_are_still_in_the_cache() -> None:
+    summary, pin = Summary("before", 9), Pin(user("keep"), 4)
+    turns = (turn("a", tokens=30), turn("b", "long", 50), turn("c"))
+    pre = Context((), summary, turns, (pin,))
+    bill = receipt(pre, replace(pre, turns=(turns[0], turn("b", "[cleared]", 10), turns[2]))).bill
+    assert (bill.read, bill.written, bill.saved) == (9 + 4 + 30, 30, 40)
+    other = receipt(pre, replace(pre, summary=Summary("after", 9))).bill
+    assert (other.read, other.saved) == (0, 0)
+
+
+@pytest.mark.parametrize(("values", "more"), [(NAMED - 1, False), (NAMED, False), (NAMED + 1, True)])
+def test_values_that_are_not_named_are_counted(values: int, more: bool) -> None:
+    gone = Turn(assistant("?"), (user(" ".join(f"id-{n}a" for n in range(values))),), 900)
+    one = receipt(Context((), turns=(gone, turn("x"))), Context((), None, (turn("x"),)), Usage(), ["y"] * 20)
+    assert len(one.lost) == values
+    assert ("and 1 more" in one.sentences[1]) is more
+    assert one.sentences[2].count("y") == NAMED == 8

@@ -17,6 +17,7 @@ from recompact.values.stats import (
     Estimate,
     bootstrap,
     bootstrap_crossed,
+    bootstrap_estimate,
     bootstrap_ratios,
     jaccard,
     mean_of,
@@ -334,3 +335,47 @@ def test_how_many_of_a_few_events_happen(
 ) -> None:
     count = probable_count(shares, confidence)
     assert (count.value, count.low, count.high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 7, 40])
+def test_wilson_beside_scipy(draws: int) -> None:
+    for won in range(draws + 1):
+        expected = stats.binomtest(won, draws).proportion_ci(method="wilson")
+        interval = wilson(won / draws, draws)
+        assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_unless_told_otherwise_ten_thousand_resamples_are_drawn_from_the_first_seed() -> None:
+    vector, other = [0.0, 1.0, 2.0, 5.0, 9.0], [1.0, 2.0, 3.0, 1.0, 2.5]
+    assert bootstrap([vector]) == bootstrap([vector], 10_000, 0)
+    assert bootstrap_ratios([(vector, other)]) == bootstrap_ratios([(vector, other)], 10_000, 0)
+    assert bootstrap_crossed([[vector, other]]) == bootstrap_crossed([[vector, other]], 10_000, 0)
+    assert resampled_means([vector]).tolist() == resampled_means([vector], 10_000, 0).tolist()
+    for one, two in ((0, 1), (1, 2)):
+        assert bootstrap_ratios([(vector, other)], 50, one) != bootstrap_ratios([(vector, other)], 50, two)
+
+
+def test_rows_and_columns_are_drawn_by_pythons_own_generator() -> None:
+    matrix = [[0.0, 1.0, 2.0], [3.0, 5.0, 8.0]]
+    chance = Random("crossed/4")
+    means = []
+    for _ in range(30):
+        drawn = [chance.random() for _ in range(5)]
+        rows, places = [int(2 * each) for each in drawn[:2]], [int(3 * each) for each in drawn[2:]]
+        means.append(fmean(matrix[row][place] for row in rows for place in places))
+    expected = percentile_estimate(19 / 6, means)
+    (found,) = bootstrap_crossed([matrix], 30, seed=4)
+    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+@pytest.mark.parametrize(("end", "rounded"), [(4e-11, 0.0), (-4e-11, 0.0), (6e-11, 1e-10), (0.25, 0.25)])
+def test_ends_of_a_bootstrap_that_are_nearly_nothing_are_nothing(end: float, rounded: float) -> None:
+    assert bootstrap_estimate(0.0, np.array([end] * 3)) == Estimate(0.0, rounded, rounded)
+
+
+def test_the_chance_that_nothing_happens_takes_its_share() -> None:
+    plain, doubtful = probable_count([0.5] * 20), probable_count([0.5] * 20, none=0.5)
+    assert (doubtful.value, doubtful.low, doubtful.high) == (plain.value / 2, 0, 14)
+    assert probable_count([0.5] * 20, none=0.02).low > 0
+    assert probable_count([1.0] * 3, none=0.024).low == 3
+    assert probable_count([1.0] * 3, none=0.026).low == 0

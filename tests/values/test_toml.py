@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from growth import LINEAR, growth
 from hypothesis import given, strategies as st
 
-from recompact.values.reading import Place, lines_of, refuse_deep_keys
+from recompact.values.reading import MOST, Place, lines_of, read_small, refuse_deep_keys
 
 KEYS = st.sampled_from(["a", "b", "c-1", '"d.e"', "'f g'", '"="', '"#"'])
 DOTTED = st.lists(KEYS, min_size=1, max_size=3).map(" . ".join)
@@ -67,3 +68,29 @@ def test_a_key_of_very_many_parts_is_refused_before_it_is_read(form: str) -> Non
     refuse_deep_keys(f'a = "{"." * 5000}" # {"." * 5000}\nb = """\n{". " * 5000}"""')
     with pytest.raises(RecursionError):
         refuse_deep_keys(form.format(" . ".join(["a"] * 100_000)))
+
+
+@pytest.mark.parametrize(("parts", "refused"), [(200, False), (201, False), (202, True)])
+def test_a_key_of_two_hundred_points_is_the_deepest(parts: int, refused: bool) -> None:
+    key = ".".join(["a"] * parts)
+    for text in (f"{key} = 1", f"[{key}]"):
+        if refused:
+            with pytest.raises(RecursionError):
+                refuse_deep_keys(text)
+        else:
+            refuse_deep_keys(text)
+        if parts <= 200:
+            assert lines_of(text)[("a",) * parts] == 1
+        else:
+            with pytest.raises(RecursionError):
+                lines_of(text)
+
+
+def test_a_small_file_is_read_up_to_its_last_byte_and_a_larger_one_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\u00e9abc")
+    assert read_small(tmp_path / "a.txt", 5) == "\u00e9abc"
+    with pytest.raises(ValueError, match="more than 4 bytes"):
+        read_small(tmp_path / "a.txt", 4)
+    with pytest.raises(ValueError, match="ordinary"):
+        read_small(tmp_path)
+    assert MOST == 16_777_216
