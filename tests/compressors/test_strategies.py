@@ -483,7 +483,7 @@ def test_anchors_name_the_fields_of_a_bill_and_no_part_of_its_token() -> None:
         ('{"id": "' + "9" * 81 + '"}', []),
         ('{"id": "u1", "title": "' + "n" * 81 + '"}', [f"id: u1 ({'n' * 80})"]),
         ('{"name": "f27x"}', ["name: f27x"]),  # which needs no name of its own
-        ('{"note": "a1b2", "size": "a1b", "id": "a1"}', ["note: a1b2", "id: a1"]),
+        ('{"note": "a1b2", "size": "a1b", "row": "a1", "id": "a1"}', ["note: a1b2", "id: a1"]),
         ('{"id": "no 7"}', []),
         ("[" * 900, []),
         ("[" * 19_000, []),  # deeper than Python reads
