@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from made_up_runs import continuation
 from method_support import method_inputs
 from sentences import numbers_in
 
@@ -33,6 +35,8 @@ from recompact.adaptation.missing_facts import KINDS, Kind
 from recompact.adaptation.placement import leaves, place_of, soften_sentence, without_absolutes
 from recompact.attribution.bisection.cause import Cause, Trial
 from recompact.attribution.bisection.pieces import Piece
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.values.chat import Message, ToolCall, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.outcome import BoundaryId, Outcome
@@ -336,3 +340,82 @@ def test_each_piece_counts_once_for_its_kind() -> None:
     at = boundary("x")
     assert kinds_of(cause("success", "a", request, *lines[:2]), at, Trials()) == ("open", "condition")
     assert kinds_of(cause("success", "a", lines[2], *lines[:2]), at, Trials()) == ("open", "condition")
+
+
+# --- from a run
+
+
+def harm(task: str, hazard: float | None, *, retained: bool = False) -> Any:
+    effect = None if hazard is None else SimpleNamespace(hazard=hazard)
+    return SimpleNamespace(id=BoundaryId(f"collect/{task}", 1), effect=effect, retained=retained)
+
+
+def with_verdicts(patch: pytest.MonkeyPatch, *verdicts: Any) -> None:
+    """A run with these verdicts, and what each of its compactions lost by its form."""
+    by_id = {each.id: each for each in verdicts}
+    verification = SimpleNamespace(examined=verdicts, of=by_id.__getitem__, settings=SimpleNamespace(hazard=0.5))
+    patch.setattr(causes_module, "read_verdicts", lambda records: verification)
+    patch.setattr(causes_module, "_boundary", lambda inputs, id: id)
+
+
+@pytest.mark.parametrize(
+    ("hazard", "loss"), [(0.5, "success"), (0.5 - 1e-10, "success"), (0.49, "steps"), (1.0, "success"), (None, "steps")]
+)
+def test_success_was_lost_where_the_hazard_reaches_the_threshold(hazard: float | None, loss: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        with_verdicts(patch, harm("a", hazard))
+        assert causes_module._loss(method_inputs(), BoundaryId("collect/a", 1)) == loss
+
+
+@pytest.mark.parametrize(
+    ("harmful", "harmless", "common"),
+    [
+        ([1, 1], [1, 1], True),
+        ([1, 1], [1, 0], False),  # harmful ones lose it more often
+        ([1, 0], [1, 0, 0, 1], True),  # as often
+        ([0, 0], [0, 0], False),  # no form tells
+        ([1, 0], [0, 0], False),
+        ([0], [1], True),
+        ([1], [], False),
+    ],
+)
+def test_a_kind_is_common_where_harmless_compactions_lose_it_as_often(
+    harmful: list[int], harmless: list[int], common: bool
+) -> None:
+    lost: dict[BoundaryId, frozenset[Kind]] = {}
+    verdicts = []
+    for retained, own in ((True, harmful), (False, harmless)):
+        for n, loses in enumerate(own):
+            verdicts.append(harm(f"{retained}{n}", 1.0, retained=retained))
+            lost[verdicts[-1].id] = frozenset(["page", "result"] if loses else ["result"])
+    with pytest.MonkeyPatch.context() as patch:
+        with_verdicts(patch, *verdicts)
+        patch.setattr(causes_module, "lost_kinds", lambda id, count: lost[id])
+        kinds = causes_module.common_kinds(method_inputs(), ["page", "secret"])
+    assert kinds == (frozenset({"page"}) if common else frozenset())
+
+
+def test_trials_are_those_without_a_change_and_those_that_succeeded_with_one(tmp_path: Path) -> None:
+    units = {"post/0": 0.0, "post/1": 1.0, "turn.1/0": 1.0, "turn.1/1": 0.0, "turn.2,line.1/0": 0.25}
+    with Store.open(tmp_path / "r.db") as store:
+        for task in ("a", "b/c"):
+            for n, (end, value) in enumerate(units.items()):
+                made = replace(continuation(task, value, 2 + n), task=task)
+                write_trajectory(store, f"bisect/{task}/1/{end}", made, phase="bisect", run=0, groups={}, seconds=1.0)
+        of = causes_module._trials(store)
+        for task in ("a", "b/c"):
+            trials = of(BoundaryId(f"collect/{task}", 1))
+            assert [each.steps for each in trials.lost] == [2, 3]
+            assert [each.steps for each in trials.closing] == [4, 6]
+        assert of(BoundaryId("collect/a", 2)) == Trials()
+
+
+def test_the_options_are_those_of_tested_causes_unless_others_are_given() -> None:
+    assert Settings() == Settings("tested", True, True, None, "sparing", True)
+    assert [causes().color, causes(evidence="suspected").color] == ["#B0413E", "#C9A09F"]
+    phases = [causes(evidence=each).phases for each in ("tested", "random compactions", "suspected")]  # type: ignore[arg-type]
+    assert phases == [
+        ("bisect/", "cause/", "word/causes/"),
+        ("bisect/", "cause/", "word/causes-random-compactions/"),
+        (),
+    ]

@@ -157,6 +157,7 @@ def figures() -> dict[str, Any]:
         "many draws": [
             asdict(each) for each in sensitivity_to_draws(random_pool(6, 16, seed=1), (8,), subsamples=20, seed=3)
         ],
+        "halves": [[str(id) for id in sample(part, POOL).retained] for part in PARTS],
         "parts": [asdict(each) for each in compare_allocations(PARTS, POOL, seeds=(0, 1))],
         "usual draws": [asdict(each) for each in sensitivity_to_draws(random_pool(4, 10, seed=2))],
         "usual orders": [asdict(each) for each in compare_allocations([Uniform(2)], random_pool(8, 5, seed=7))],

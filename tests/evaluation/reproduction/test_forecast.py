@@ -101,6 +101,8 @@ async def test_a_benchmark_need_not_be_installed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("recompact.evaluation.reproduction.forecast.open_suite", missing)
     known = benchmark("appworld")
     assert known is not None
+    read = parse_config('[suite]\nuse = "appworld"\nsplit = "train"\n', Path("mine.toml"))
+    assert await number_of_tasks(read, read.suite.split) == known.train
     assert await number_of_tasks(config_of("appworld"), "train") == known.train
     assert await number_of_tasks(config_of("appworld"), "test_normal") == known.test
     with pytest.raises(InputError):
