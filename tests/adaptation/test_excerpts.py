@@ -10,15 +10,19 @@ from recompact.adaptation.excerpts import (
     Excerpt,
     block,
     head_and_tail,
+    in_segments,
     join_excerpts,
+    segments,
     shares,
     shown_turn,
     shown_turns,
+    summaries,
     without_middle,
 )
 from recompact.values.chat import Message, ToolCall, assistant
-from recompact.values.context import Turn
+from recompact.values.context import Context, Summary, Turn
 from recompact.values.texts import SLACK
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 
 def words(text: str) -> int:
@@ -127,3 +131,44 @@ def test_there_is_no_share_of_less_than_no_room() -> None:
 def test_a_block_has_its_attributes_in_order() -> None:
     assert block("run", "text", number=1, arm="PRE") == '<run number="1" arm="PRE">\ntext\n</run>'
     assert block("run", "") == "<run>\n\n</run>"
+
+
+def played(turns: int, *compacted: int) -> Trajectory:
+    """So many turns, with a compaction after so many each; every second one wrote nothing."""
+    own = tuple(Turn(assistant(f"turn {n}"), (), 1) for n in range(1, turns + 1))
+    boundaries, first = [], 0
+    for index, step in enumerate(compacted, 1):
+        summary = Summary(f"summary {index}", 2) if index % 2 else None
+        pre = Context((), None, own[first:step])
+        boundaries.append(Boundary(index, step, pre, Context((), summary, own[step - 1 : step]), None, ()))
+        first = step - 1
+    return Trajectory("t", own, tuple(boundaries), "finished", Score.of(True), Context((), None, own))
+
+
+@pytest.mark.parametrize(
+    ("compacted", "parts"),
+    [((), [(1, 2, 3, 4, 5, 6)]), ((3,), [(1, 2), (3, 4, 5, 6)]), ((3, 5), [(1, 2), (3, 4), (5, 6)])],
+)
+def test_turns_are_told_apart_by_what_each_compaction_consumed(
+    compacted: tuple[int, ...], parts: list[tuple[int, ...]]
+) -> None:
+    trajectory = played(6, *compacted)
+    assert segments(trajectory) == tuple(tuple(trajectory.turns[n - 1] for n in part) for part in parts)
+    assert summaries(trajectory) == ("summary 1", "")[: len(compacted)]
+    shown = in_segments(trajectory, 10_000, len)
+    blocks = []
+    for number, part in enumerate(parts, 1):
+        text = "\n\n".join(f"[assistant]\nturn {n}" for n in part)
+        blocks.append(block("segment", text, number=number))
+        if number <= len(compacted):
+            blocks.append(block("summary", summaries(trajectory)[number - 1], number=number))
+    assert shown == Excerpt("\n".join(blocks))
+
+
+@pytest.mark.parametrize(("excess", "whole"), [(20, True), (21, False)])
+def test_tags_alone_cut_no_trajectory_that_fits(excess: int, whole: bool) -> None:
+    trajectory = played(40)
+    text = in_segments(trajectory, 10_000, len).text
+    shown = in_segments(trajectory, len(text) - excess, len)
+    assert (shown == Excerpt(text)) is whole
+    assert shown.cuts == (0 if whole else 1)

@@ -20,15 +20,18 @@ from recompact.adaptation.selection import (
     contestants,
     difference,
     fit_of,
+    fit_table,
     fit_tasks,
     runs_of,
     select,
+    solvable_tasks,
     whole_cells,
 )
 from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.tables import as_json
 from recompact.values.template import Template, default_template
 
 BROKEN = "environment error"
@@ -284,3 +287,42 @@ def test_a_checked_candidate_is_told_with_its_interval(
     statement = Selection(fits, winner, ("t",), "tested causes", gain=gain).statement
     assert [each.lstrip("+-") for each in numbers_in(statement)] == numbers
     assert (("a was taken" in statement), "cannot tell" in statement) == (winner == "a", gain[1] < 0 < gain[2])
+
+
+def test_the_table_of_fits_has_what_went_wrong_only_where_something_did() -> None:
+    fits = (Fit(ORIGINAL, 12, 6, 20.25), Fit("a", 12, 7, 9.0))
+    table = as_json(fit_table(Selection(fits, "a", ("t",))))
+    assert table["rows"] == [
+        {"template": ORIGINAL, "runs": 12, "passed": 6, "mean steps": 20.25},
+        {"template": "a", "runs": 12, "passed": 7, "mean steps": 9.0},
+    ]
+    broken = as_json(fit_table(Selection((fits[0], Fit("a", 11, 7, 9.0, 1, 3)), "a", ("t",))))
+    assert [(row["broken"], row["failed"]) for row in broken["rows"]] == [(0, 0), (1, 3)]
+
+
+def test_solvable_tasks_were_compacted_and_solved_at_least_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [
+        row("solved", 1, compactions=1),
+        row("continued", 0, compactions=3),
+        row("partly", 0, compactions=2),
+        row("never", 0, compactions=9),
+        row("plain", 1, compactions=0),
+        row("broken", 1, BROKEN, compactions=4),
+    ]
+    rest = [
+        SimpleNamespace(unit=f"collect/{task}", value=value) for task, value in (("continued", 1.0), ("partly", 0.1))
+    ]
+    rest += [SimpleNamespace(unit="collect/never", value=0.0)]
+    monkeypatch.setattr("recompact.adaptation.selection.trajectories", lambda store: made)
+    monkeypatch.setattr("recompact.adaptation.selection.continuation_rows", lambda store: rest)
+    assert solvable_tasks(cast(Any, None), 9, 0) == ("continued", "partly", "solved")
+    assert solvable_tasks(cast(Any, None), 2, 0) == ("continued", "partly")
+
+
+@pytest.mark.parametrize(("candidates", "runs"), [(1, 6), (2, 4), (3, 3)])
+def test_the_runs_of_the_papers_rule_are_shared_by_the_templates_there_are(
+    monkeypatch: pytest.MonkeyPatch, candidates: int, runs: int
+) -> None:
+    names = [chr(ord("a") + n) for n in range(candidates)]
+    selection = checked(monkeypatch, dict.fromkeys([ORIGINAL, *names], LOW))
+    assert [fit.runs for fit in selection.fits] == [runs] * (candidates + 1)
