@@ -71,7 +71,7 @@ def mutants_of(module: str, package: str, text: str) -> Iterator[Mutant]:
 
 
 def idle_spans(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Places whose change nothing can notice (annotations, caches, `strict` of zip), and stars that are no sign."""
+    """Places whose change nothing can notice (annotations, caches, `strict` of zip), and stars that unpack."""
     spans = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Starred) or (isinstance(node, ast.keyword) and node.arg is None):
@@ -79,11 +79,6 @@ def idle_spans(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         if isinstance(node, ast.Dict):
             unpacked = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
             spans += [((each.lineno, each.col_offset - 2), (each.lineno, each.col_offset)) for each in unpacked]
-        if isinstance(node, ast.arguments) and node.kwonlyargs and node.vararg is None:
-            before = [*node.posonlyargs, *node.args, *node.defaults]
-            ends = [(each.end_lineno or 0, each.end_col_offset or 0) for each in before]
-            first = node.kwonlyargs[0]
-            spans.append((max(ends, default=(first.lineno - 1, 0)), (first.lineno, first.col_offset)))  # a bare star
         parts: list[Any] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             parts += [each for each in node.decorator_list if "cache" in ast.unparse(each)]

@@ -211,3 +211,10 @@ def test_a_question_without_an_answer_asks_for_nothing() -> None:
     asked = "Which token? |  \nWhich door? | -\nWho? | Ada Byron"
     compaction = checked(Writes(), asked, "UNKNOWN", "UNKNOWN", "Ada", check="probes")
     assert compaction.repaired == ("Who? Ada Byron",)
+
+
+def test_a_function_is_a_check_whatever_its_parameters_are_called() -> None:
+    def check(before: Context, inputs: Context) -> Sequence[str]:
+        return ["room 7"]
+
+    assert load_check(check, inputs()) is check

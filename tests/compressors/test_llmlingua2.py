@@ -287,6 +287,7 @@ def test_pieces_are_joined_by_what_stood_between_them(answer: list[str], kept: s
         ("a\nb c", [("a\nb c", "\n")]),  # two and three
         ("a\nb c d", [("a", "\n"), ("b c d", "\n")]),  # two and four
         ("a\nb\nc", [("a\nb", "\n"), ("c", "\n")]),
+        ("a b c d\ne f\ng h", [("a b c d", "\n"), ("e f", "\n"), ("g h", "\n")]),
         ("a b\nc d e f g h\ni", [("a b", "\n"), ("c d e f g", " "), ("h", "\n"), ("i", "\n")]),
         ("a b c d e\nf", [("a b c d e", "\n"), ("f", "\n")]),
         ("a b c d\ne f", [("a b c d", "\n"), ("e f", "\n")]),

@@ -555,9 +555,9 @@ def test_a_result_as_short_as_its_line_stays(size: int, masked: bool) -> None:
 
 def test_a_turn_whose_tokens_would_not_get_fewer_stays() -> None:
     long = turn(0, 0, result="y" * 900)
-    for tokens, same in ((long.tokens, False), (1, True)):
-        same_size = Turn(long.message, long.results, tokens)
-        assert (mask_results(same_size, lambda name, result: True, lambda text: 1) == same_size) is same
+    for tokens, same in ((3, False), (2, True), (1, True)):
+        old = Turn(long.message, long.results, tokens)
+        assert (mask_results(old, lambda name, result: True, lambda text: 2) == old) is same
 
 
 def test_a_result_without_a_call_is_no_read_of_a_file_and_a_bare_name_is_one() -> None:
