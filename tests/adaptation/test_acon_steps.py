@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from method_support import method_inputs
-from sentences import numbers_in
+from sentences import numbers_in, words_in
 
 from recompact.adaptation import acon
 from recompact.adaptation.acon import GOOD, SAMPLES, Assignment, acon_ut, acon_ut_locked, acon_utco
@@ -273,3 +273,24 @@ def test_what_the_methods_say_of_themselves() -> None:
         assert not method.needs_effects
         assert method.asks_optimizer
         assert set(method.phases) == {"baseline/", "feedback/", "analyse/", "compress/", "revise/acon-"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "regressions", "numbers", "verbs"),
+    [
+        (1, True, ["1", "9"], ["was"]),
+        (2, True, ["2", "9"], ["were"]),
+        (3, True, ["3", "9"], ["were"]),
+        (1, False, [], ["is"]),
+        (2, False, ["2"], ["are"]),
+        (0, False, ["9"], []),
+    ],
+)
+def test_what_gives_feedback_is_counted_in_words_that_agree(
+    tasks: int, regressions: bool, numbers: list[str], verbs: list[str]
+) -> None:
+    said = FeedbackTasks(tuple("abc"[:tasks]), regressions, tasks, 9).statement
+    assert numbers_in(said) == numbers
+    assert [verb for verb in words_in(said, "was", "were", "is", "are") if verb != "was" or regressions] == (
+        [*verbs, "is"] if not tasks else verbs
+    )

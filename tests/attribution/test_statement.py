@@ -15,7 +15,14 @@ from sentences import numbers_in
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.judgement import Verification
-from recompact.attribution.statement import FalseRetention, Statement, TwoHazards, statement_of, two_hazards
+from recompact.attribution.statement import (
+    FalseRetention,
+    Statement,
+    TwoHazards,
+    headline,
+    statement_of,
+    two_hazards,
+)
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.runs import BoundaryRow
 from recompact.engine.store.verdicts import Verdict
@@ -415,3 +422,22 @@ def test_hazards_are_confirmed_only_where_all_boundaries_have_fresh_pairs() -> N
         hazards = two_hazards(some)
         assert hazards is not None
         assert hazards.confirmed is confirmed
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({"harmful": 1}, "1 of 1 compaction looks harmful, with enough draws to diagnose."),
+        ({"harmful": 2}, "2 of 2 compactions look harmful, all with enough draws to diagnose."),
+        (
+            {"suspected": 1, "harmless": 1},
+            "1 of 2 compactions looks harmful, with too few draws to diagnose; 1 is not harmful.",
+        ),
+        ({"suspected": 2}, "2 of 2 compactions look harmful; none of them have enough draws to diagnose."),
+        ({"harmful": 1, "suspected": 1}, "2 of 2 compactions look harmful; 1 of them has enough draws to diagnose."),
+        ({"helped": 2, "open": 1}, "None of 3 compactions look harmful; 2 helped, 1 has no verdict."),
+        ({"harmless": 2, "open": 2}, "None of 4 compactions look harmful; 2 are not harmful, 2 have no verdict."),
+    ],
+)
+def test_the_headline_counts_every_kind_in_words_that_agree(kinds: dict[Any, int], said: str) -> None:
+    assert headline(kinds) == said

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from evaluation_support import arm
 from growth import LINEAR, growth
-from sentences import numbers_in
+from sentences import numbers_in, words_in
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import Common, common
@@ -328,3 +328,59 @@ def test_what_few_tasks_leave_open_about_a_constant_difference(tasks: int, value
     assert found.high == pytest.approx((1 - unseen) * value + unseen)
     assert found.value == value
     assert constant_share(Estimate(value, value, value), 0) == Estimate(value, value, value)
+
+
+@pytest.mark.parametrize(("unmarked", "verb"), [(1, "excludes"), (2, "exclude")])
+def test_intervals_without_a_star_are_counted_in_words_that_agree(unmarked: int, verb: str) -> None:
+    few = Difference("acc", 1.0, 0.5, 0.5, 0.1, 0.9, differ=5)
+    (said,) = difference_warnings([Comparison("a", "b", 40, 3, (few,) * unmarked, 9, 9, 1.0)])
+    assert words_in(said, "exclude", "excludes") == [verb]
+    assert numbers_in(said)[0] == str(unmarked)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "numbers", "verbs"),
+    [
+        (0, 0, ["40", "7.2"], ["differs"]),
+        (1, 0, ["1", "6", "0.05"], ["differs"]),
+        (1, 1, ["2", "6", "0.05"], ["differ"]),
+        (5, 0, ["5", "6", "0.05"], ["differ"]),
+    ],
+)
+def test_too_few_tasks_that_differ_are_counted_in_words_that_agree(
+    wins: int, losses: int, numbers: list[str], verbs: list[str]
+) -> None:
+    (said,) = difference_warnings([Comparison("a", "b", 40, 3, (), wins, losses, 1.0)])
+    assert words_in(said, "differ", "differs") == verbs
+    assert numbers_in(said) == ["3", *numbers]  # of Pass^3
+    assert difference_warnings([Comparison("a", "b", 40, 3, (), 3, 3, 1.0)]) == ()
+
+
+@pytest.mark.parametrize(("intervals", "said"), [(10, []), (11, ["11"])])
+def test_more_than_ten_intervals_are_said_to_be_many(intervals: int, said: list[str]) -> None:
+    same = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * intervals
+    found = difference_warnings([Comparison("a", "b", 200, 3, same, 9, 9, 1.0)])
+    assert [numbers_in(text)[0] for text in found] == said
+
+
+@pytest.mark.parametrize(
+    ("tasks", "points", "nothing", "narrow"),
+    [
+        (0, None, False, True),
+        (1, "100", True, False),
+        (2, "50", True, False),
+        (5, "20", True, False),
+        (6, "17", False, True),
+        (29, "3.4", False, True),
+        (30, "3.3", False, False),
+        (99, "1", False, False),
+        (100, None, False, False),
+    ],
+)
+def test_what_few_tasks_mean(tasks: int, points: str | None, nothing: bool, narrow: bool) -> None:
+    said = size_warnings(tasks, 3)
+    weights = [numbers_in(each)[:2] for each in said if "noise" in each]
+    assert weights == ([] if points is None else [[str(tasks), points]])
+    assert any("tells nothing" in each for each in said) is nothing
+    assert any("too narrow" in each for each in said) is narrow
+    assert len(size_warnings(tasks, 1)) == len(said) + 1

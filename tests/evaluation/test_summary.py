@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from evaluation_support import arm
-from sentences import numbers_in
+from sentences import numbers_in, words_in
 
-from recompact.evaluation.arm_runs import ArmRuns, common, left_out
+from recompact.evaluation.arm_runs import ArmRuns, common, left_out, seen_tasks
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
     SCOPES,
@@ -422,3 +422,24 @@ def test_why_an_arm_never_succeeded_is_told() -> None:
 def test_simulated_models_that_ignore_the_scope_say_so(scopes: tuple[str, str], simulated: bool) -> None:
     arms = [replace(arm(f"a{n}", ["110"] * 4, scope), simulated=simulated) for n, scope in enumerate(scopes)]
     assert (SCOPES in notes(evaluation("e", arms))) == (simulated and len(set(scopes)) == 2)
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, ["is", "it"]), (2, ["are", "them"]), (3, ["are", "them"])])
+def test_tasks_that_are_left_out_are_counted_in_words_that_agree(number: int, words: list[str]) -> None:
+    unfinished, broken = left_out(number, number)
+    assert words_in(unfinished, "is", "are", "it", "them") == words_in(broken, "is", "are", "it", "them") == words
+    assert left_out(0, number) == [broken]
+    assert left_out(number) == [unfinished]
+
+
+def test_arms_that_were_adapted_on_the_tasks_are_named_together() -> None:
+    made = [replace(arm(name, ["1"] * 4), settings={"adapted_on": ["t000", "t001", "x"]}) for name in ("a", "b")]
+    one = [replace(arm("c", ["1"] * 4), settings={"adapted_on": ["t003"]})]
+    shared = common([*made, *one])
+    said = seen_tasks([*made, *one], shared)
+    assert [numbers_in(each) for each in said] == [["2", "4"], ["1", "4"]]
+    assert [words_in(each, "a", "b", "c", "was", "were", "it", "they") for each in said] == [
+        ["a", "b", "were", "they"],
+        ["c", "was", "it"],
+    ]
+    assert seen_tasks([arm("d", ["1"])], shared) == []

@@ -14,3 +14,12 @@ def numbers_in(text: str) -> list[str]:
     ['2', '1,200', '-0.5', '95']
     """
     return _NUMBER.findall(text)
+
+
+def words_in(text: str, *words: str) -> list[str]:
+    """Which of these words a text has, as whole words, in its order: the verbs that have to agree with a number.
+
+    >>> words_in("1 task is left out: it is broken.", "is", "are", "it", "them")
+    ['is', 'it', 'is']
+    """
+    return re.findall(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text)

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from sentences import numbers_in
+from sentences import numbers_in, words_in
 
 from recompact.adaptation.selection import fit_table
 from recompact.errors import InputError
@@ -189,3 +189,20 @@ def test_failed_compactions_of_candidates_are_counted_and_kept() -> None:
     assert "failed" not in Selection((fits[0],), "original", ("t",)).statement
     assert [column.title for column in fit_table(selection).columns][-1] == "failed compactions"
     assert [row[-1] for row in fit_table(selection).rows] == [0, 7]
+
+
+@pytest.mark.parametrize(("number", "verbs"), [(0, ["were"]), (1, ["was", "was"]), (2, ["were", "were"])])
+def test_what_became_of_the_evidence_is_counted_in_words_that_agree(number: int, verbs: list[str]) -> None:
+    said = EvidenceCounts("task", number, number, number, number, uncited=number).statement
+    first, *uncited = said.split(". ")
+    assert words_in(first, "was", "were") == verbs
+    assert words_in(first, "task", "tasks") == ["task" if number == 1 else "tasks"]
+    assert numbers_in(first) == [str(number)] * (4 if number else 2)
+    assert [words_in(each, "finding cites", "findings cite") for each in uncited] == (
+        [["finding cites" if number == 1 else "findings cite"]] if number else []
+    )
+
+
+def test_what_was_cut_is_told_with_its_characters() -> None:
+    assert numbers_in(EvidenceCounts("task", 3, 3, cut=1, left_out=1_200).statement) == ["3", "3", "1", "1,200"]
+    assert numbers_in(EvidenceCounts("task", 3, 3, left_out=1_200).statement) == ["3", "3"]
