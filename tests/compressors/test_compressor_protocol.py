@@ -71,3 +71,14 @@ def test_what_is_not_said_is_the_plain_case() -> None:
     failure = CompactionFailed("no summary", Usage(1, 2, 0, 0, 1))
     assert (str(failure), failure.usage, failure.notes) == ("no summary", Usage(1, 2, 0, 0, 1), ())
     assert CompactionFailed("no summary", Usage(), ("odd",)).notes == ("odd",)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("then", [True, False])
+def test_what_follows_another_compaction_has_what_came_of_both(first: bool, then: bool) -> None:
+    earlier = Compaction(context(1), Usage(10, 1, calls=1), first, then, ("odd",), ("a",))
+    later = Compaction(context(2), Usage(20, 2, calls=1), then, first, ("even",), ("b",))
+    both = first or then
+    assert later.following(earlier) == Compaction(
+        context(2), Usage(30, 3, calls=2), both, both, ("odd", "even"), ("a", "b")
+    )

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from recompact.compressors.anchors import HEADING as ANCHORS, Anchor, Anchors, anchors_of, with_appendix
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.masking import is_mask, mask_results
-from recompact.compressors.pinned import check_pins
+from recompact.compressors.pinned import Pinned, check_pins
 from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, has_room, room_beside_last
 from recompact.compressors.registry import load_compressor
 from recompact.engine.compactor import Compactor
@@ -577,3 +577,17 @@ def test_an_observation_may_fill_the_budget_to_the_last_token(tokens: int, chang
     compaction = asyncio.run(compressor.compress(Context(PREFIX, None, (long,)), 40))
     assert (compaction.context.turns[-1].results != long.results) is changed
     assert compaction.usage.calls == changed
+
+
+def test_what_is_pinned_is_taken_off_the_budget_of_the_rest() -> None:
+    granted: list[int] = []
+
+    class Granted:
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            granted.append(budget)
+            return Compaction(context)
+
+    context = replace(history(900, 10), pinned=(Pin(user("before"), 7),))
+    pinned = Pinned(INPUTS, Granted(), texts=["Ask first."])
+    asyncio.run(pinned.compress(context, 500))
+    assert granted == [500 - (count("Ask first.") + 4)]  # those of before are in the context's own size
