@@ -336,3 +336,25 @@ async def test_the_compressor_of_an_evaluation_is_the_configs_or_the_one_that_is
     given = CompressorKind(lambda inputs: None)
     async with opened(tmp_path / "given", '[compressor]\nkind = "fifo"\n', compressor=given) as study:
         assert study.compressor_kind.build(None) is None
+
+
+# --- what it leaves to the config
+
+
+def test_an_arm_has_the_configs_values_where_it_has_none_and_none_of_another_kinds_options() -> None:
+    own = replace(
+        SETTINGS,
+        kind="masking",
+        options={"turns": 3},
+        scope="prefix",
+        rendering="appended",
+        trigger="turn",
+        min_calls=4,
+    )
+    plain = Arm("a", "masking").settings(own)
+    assert plain == replace(own, scope="history", rendering="quoted")  # an arm says itself what it looks at
+    assert Arm("a", "fifo").settings(own) == replace(plain, kind="fifo", options={})
+    assert Arm("a", "masking", options={"turns": 3}).settings(own) == plain
+    assert Arm("a", "masking", options={"turns": 9}).settings(own) == replace(plain, options={"turns": 9})
+    given = Arm("a", "masking", 77, "prefix", "appended", trigger="phase").settings(own)
+    assert given == replace(own, budget=77, trigger="phase")
