@@ -145,6 +145,25 @@ def test_only_so_many_turns_are_kept_for_later() -> None:
     assert only.later[0].results[0].content == "text 2"
 
 
+def test_later_turns_are_counted_from_those_that_stayed() -> None:
+    events = [*step(1), *step(2), CompactionEvent(KeptFrom("k2"), "x")]
+    for n in range(3, 60):
+        events += step(n)
+    only, _ = of(events)
+    assert only.post is not None
+    assert [turn.results[0].content for turn in only.post.turns] == ["text 2"]
+    assert [turn.results[0].content for turn in only.later] == [f"text {n}" for n in range(3, 3 + LATER)]
+    assert LATER == 40
+
+
+def test_a_batch_that_begins_anew_is_another_turn() -> None:
+    def call(n: int, batch: str) -> list[Event]:
+        return [Call(f"c{n}", "read", {}, batch=batch, key=f"k{n}"), Result(f"c{n}", f"text {n}")]
+
+    (end,) = of([*call(1, "a"), *call(2, "a"), *call(3, "b"), *call(4, ""), *call(5, "b")])
+    assert [len(turn.message.calls) for turn in end.pre.turns] == [2, 1, 1, 1]
+
+
 def test_arguments_that_cannot_be_written_are_left_out() -> None:
     deep: list[object] = []
     deep.append(deep)
