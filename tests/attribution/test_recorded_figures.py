@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ import pytest
 from attribution_support import boundary, outcomes, random_pool
 
 from recompact.attribution.allocation import Allocation, TrajectoryFacts, play_through
+from recompact.attribution.bisection.pieces import Piece
+from recompact.attribution.bisection.search import Search, search
 from recompact.attribution.chained import links_of
 from recompact.attribution.controls import TaskRuns, _coupling, check_identity
 from recompact.attribution.detection import (
@@ -138,6 +141,30 @@ def of_thresholds() -> Iterator[float]:
         yield probability_burden([10, 14], [], 10 * threshold, 14)
 
 
+def of_searches() -> Iterator[Any]:
+    """What searches ask for, and what they end with, in worlds where one or two pieces mostly bring back what was lost."""
+    pieces = tuple(Piece("turn", n, f"turn {n}", 50 * n) for n in range(1, 8))
+    lines = tuple(Piece("line", n, f"line {n}", 30) for n in range(1, 5))
+    good, bad = dict.fromkeys(range(3), Outcome(1.0, 10)), dict.fromkeys(range(3), Outcome(0.0, 12))
+    worlds = [{"turn 2"}, {"turn 3", "turn 6"}, {"line 2"}, {"turn 1", "turn 4", "turn 7"}, set[str](), {"turn 5"}]
+    for seed, cause in enumerate(worlds):
+        for lost, certainty in ((bad, 0.95), (dict.fromkeys(range(3), Outcome(1.0, 19)), 0.8), (bad, 0.7)):
+            chance, asked = Random(seed), Counter[str]()
+            given = Search(boundary(seed), pieces, lines, Outcomes(good, lost), statements=lines[:2], most=60)
+            conversation = search(given)
+            try:
+                intervention = next(conversation)
+                while True:
+                    asked[intervention.key] += 1
+                    closed = bool(cause) and cause <= intervention.back | intervention.out
+                    well = (chance.random() < certainty) is closed
+                    steps = chance.randint(8, 12) + (0 if well else 7)
+                    intervention = conversation.send(Outcome(float(well), steps))
+            except StopIteration as ended:
+                found = ended.value
+                yield [found.ending, found.draws, found.change, [p.name for p in found.pieces], dict(asked)]
+
+
 def figures() -> dict[str, Any]:
     effects = effects_of(POOL)
     success = {id.unit: bool(number % 3) for number, id in enumerate(sorted(POOL))}
@@ -169,6 +196,7 @@ def figures() -> dict[str, Any]:
         "coupling of halves": asdict(halves) if (halves := _coupling(POOL, 7)) else None,
         "shuffled": [[o.steps for o in own.of(arm).values()] for own in shuffles for arm in ARMS],
         "imagined": imagined(),
+        "searches": list(of_searches()),
         "chains": of_chains(),
         "mean steps": fmean(o.steps for own in POOL.values() for arm in ARMS for o in own.of(arm).values()),
     }
