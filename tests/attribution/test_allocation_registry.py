@@ -223,3 +223,16 @@ def test_the_most_draws_count_those_that_are_made(allocation: Allocation, most: 
         boundary(3): Outcomes(arm((1, 5)), arm((1, 5), (1, 5))),
     }
     assert allocation.most_draws(known) == most
+
+
+def test_only_races_go_by_a_probability_and_only_some_by_the_first_draws() -> None:
+    chained = [Chained(inner, {}) for inner in (Halving(), RACE, Uniform(2))]
+    for allocation, by_probability, draws in (
+        (Halving(), False, 3),
+        (RACE, True, None),
+        (Uniform(2), False, 2),
+        (chained[0], False, 3),
+        (chained[1], True, None),
+        (chained[2], False, 2),
+    ):
+        assert (allocation.by_probability, allocation.deciding_draws) == (by_probability, draws)

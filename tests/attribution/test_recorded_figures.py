@@ -142,7 +142,7 @@ def of_thresholds() -> Iterator[float]:
 
 
 def of_searches() -> Iterator[Any]:
-    """What searches ask for, and what they end with, in worlds where one or two pieces mostly bring back what was lost."""
+    """What searches ask for, and what they end with, where few pieces mostly bring back what was lost."""
     pieces = tuple(Piece("turn", n, f"turn {n}", 50 * n) for n in range(1, 8))
     lines = tuple(Piece("line", n, f"line {n}", 30) for n in range(1, 5))
     good, bad = dict.fromkeys(range(3), Outcome(1.0, 10)), dict.fromkeys(range(3), Outcome(0.0, 12))

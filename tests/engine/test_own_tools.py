@@ -26,6 +26,7 @@ from recompact.values.trajectory import Trajectory
 
 
 def says(name: str, **arguments: object) -> Reply:
+    name = json.loads(json.dumps(name))  # as a model's reply is read
     return Reply(Message("assistant", "", (ToolCall(f"c-{name}-{arguments}", name, json.dumps(arguments)),)))
 
 

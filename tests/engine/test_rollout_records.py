@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes import Scripted, calling
@@ -12,9 +14,10 @@ from sentences import numbers_in
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor
-from recompact.engine.rollout import ODD_REPLY, Agent, run_episode
+from recompact.engine.rollout import ODD_REPLY, Agent, run_episode, with_differences
 from recompact.environments.protocol import EnvironmentFailed, Observation, Opening, Task
 from recompact.models.failures import Refused
+from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import (
     Decoding,
@@ -325,7 +328,7 @@ async def test_calls_are_executed_where_text_is_an_action_too() -> None:
     ],
 )
 async def test_text_where_a_call_is_needed_is_answered_with_the_tools(finish: Finish, said: str) -> None:
-    model = Scripted(Reply(assistant("I wave."), finish=finish), calling(("leave", {})))
+    model = Scripted(Reply(assistant("I wave."), finish=json.loads(json.dumps(finish))), calling(("leave", {})))
     trajectory = await meet(model, Meeting(TALK_AND_TOOLS))
     assert trajectory.turns[0].results == (user(said),)
     assert trajectory.ending == "finished"
@@ -344,7 +347,8 @@ async def test_a_call_that_cannot_be_read_is_excused_only_where_the_message_was_
         ("wave", {}),
     )
     episode = Meeting(TALK_AND_TOOLS)
-    trajectory = await meet(Scripted(replace(calling(*calls), finish=finish)), episode)
+    read = json.loads(json.dumps(finish))  # as a journal gives it back
+    trajectory = await meet(Scripted(replace(calling(*calls), finish=read)), episode)
     assert [(result.role, result.call_id, result.content) for result in trajectory.turns[0].results] == [
         ("tool", "c0", f"Error: there is no tool 'dance'; the tools are leave, wave{hint}"),
         ("tool", "c1", f"Error: the arguments of wave must be a JSON object, not list{hint}"),
@@ -414,3 +418,11 @@ async def test_unless_told_otherwise_20000_tokens_of_an_observation_are_shown(le
 async def test_unless_told_otherwise_boundaries_have_the_state() -> None:
     trajectory = await meet(Scripted("one", "two", "bye"), compressor=Fifo(), budget=50)
     assert [boundary.snapshot for boundary in trajectory.boundaries] == [Snapshot("counted", b"2")]
+
+
+@pytest.mark.parametrize("differed", [False, True])
+async def test_a_resumed_episode_that_went_another_way_says_so(differed: bool) -> None:
+    trajectory = await meet(Scripted("bye"))
+    after = with_differences(trajectory, cast(UnitCalls, SimpleNamespace(differed=differed)))
+    assert [(each.step, each.kind) for each in after.incidents] == [(0, "replay differed")] * differed
+    assert replace(after, incidents=()) == trajectory

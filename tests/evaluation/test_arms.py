@@ -250,6 +250,17 @@ async def test_what_an_arm_does_not_say_is_the_configs(tmp_path: Path) -> None:
         assert appended.rendering == "appended"
 
 
+@pytest.mark.parametrize(
+    ("own", "config", "trigger"),
+    [(None, "turn", "turn"), ("phase", "turn", "phase"), (None, "budget", None), ("phase", "budget", "phase")],
+)
+async def test_an_arm_compacts_when_the_config_does_unless_it_says_when(
+    tmp_path: Path, own: str | None, config: str, trigger: str | None
+) -> None:
+    async with opened(tmp_path, f'[compressor]\ntrigger = "{config}"\n') as study:
+        assert Arm("fifo", "fifo", trigger=own).completed(study).trigger == trigger
+
+
 KEEP_LAST = """
 from dataclasses import dataclass
 
