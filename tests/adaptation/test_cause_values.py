@@ -355,7 +355,7 @@ def with_verdicts(patch: pytest.MonkeyPatch, *verdicts: Any) -> None:
     by_id = {each.id: each for each in verdicts}
     verification = SimpleNamespace(examined=verdicts, of=by_id.__getitem__, settings=SimpleNamespace(hazard=0.5))
     patch.setattr(causes_module, "read_verdicts", lambda records: verification)
-    patch.setattr(causes_module, "_boundary", lambda inputs, id: id)
+    patch.setattr(causes_module, "read_boundary", lambda store, id: id)
 
 
 @pytest.mark.parametrize(
@@ -402,18 +402,23 @@ def test_trials_are_those_without_a_change_and_those_that_succeeded_with_one(tmp
             for n, (end, value) in enumerate(units.items()):
                 made = replace(continuation(task, value, 2 + n), task=task)
                 write_trajectory(store, f"bisect/{task}/1/{end}", made, phase="bisect", run=0, groups={}, seconds=1.0)
-        of = causes_module._trials(store)
-        for task in ("a", "b/c"):
-            trials = of(BoundaryId(f"collect/{task}", 1))
+        known = [cause(task="a"), cause(task="b/c"), replace(cause(), boundary=BoundaryId("collect/a", 2))]
+        given_: list[Trials] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(causes_module, "read_boundary", lambda store, id: id)
+            patch.setattr(causes_module, "kinds_of", lambda cause, boundary, trials: given_.append(trials))
+            causes_module._with_kinds(store, known)
+        *first, none = given_
+        for trials in first:
             assert [each.steps for each in trials.lost] == [2, 3]
             assert [each.steps for each in trials.closing] == [4, 6]
-        assert of(BoundaryId("collect/a", 2)) == Trials()
+        assert none == Trials()
 
 
 def test_the_options_are_those_of_tested_causes_unless_others_are_given() -> None:
     assert Settings() == Settings("tested", True, True, None, "sparing", True)
     assert [causes().color, causes(evidence="suspected").color] == ["#B0413E", "#C9A09F"]
-    phases = [causes(evidence=each).phases for each in ("tested", "random compactions", "suspected")]  # type: ignore[arg-type]
+    phases = [causes(evidence=each).phases for each in ("tested", "random compactions", "suspected")]
     assert phases == [
         ("bisect/", "cause/", "word/causes/"),
         ("bisect/", "cause/", "word/causes-random-compactions/"),

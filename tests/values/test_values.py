@@ -169,11 +169,11 @@ def defaults(module: str) -> Iterator[tuple[str, object]]:
     for owner in own_classes(module):
         if dataclasses.is_dataclass(owner):
             yield from ((f"{owner.__name__}.{field.name}", field.default) for field in dataclasses.fields(owner))
-    owners: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
-    for owner in owners:
-        for name, function in functions(owner):
-            if function.__module__ == module and not (name == "__init__" and dataclasses.is_dataclass(owner)):
-                called = owner.__name__ if name in ("__init__", "__call__") else name
+    places: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
+    for place in places:
+        for name, function in functions(place):
+            if function.__module__ == module and not (name == "__init__" and dataclasses.is_dataclass(place)):
+                called = place.__name__ if name in ("__init__", "__call__") else name
                 yield from ((f"{called}.{p.name}", p.default) for p in inspect.signature(function).parameters.values())
 
 
