@@ -130,6 +130,30 @@ async def test_more_requests_than_there_is_room_for_wait() -> None:
     assert (len(guarded.exchanges), guarded.misused) == (REQUESTS_AT_ONCE + 5, [])
 
 
+MANY = {
+    "messages": b'{"messages":[' + b'{"role":"user","content":""},' * 100_000 + b'{"role":"user","content":"x"}]}',
+    "tools": b'{"messages":[{"role":"user","content":"x"}],"tools":[' + b"{}," * 200_001 + b"{}]}",
+    "objects": b'{"messages":[{"role":"user","content":[' + b"{}," * 5_000_000 + b"{}]}]}",
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+async def test_a_request_of_very_many_values_is_refused_before_it_is_made_of_them(kind: str) -> None:
+    """A packed one of 100 KB became a gigabyte, and nothing else was answered for most of a minute."""
+    packed, headers = gzip.compress(MANY[kind]), {"Content-Encoding": "gzip"}
+    async with guarded_gateway() as guarded, httpx2.AsyncClient(timeout=60) as client:
+        url = f"{guarded.url}/{KEY}/v1/chat/completions"
+        assert (await client.post(url, content=packed, headers=headers)).status_code == 413
+    assert (len(guarded.exchanges), len(guarded.misused)) == (0, 1)
+
+
+async def test_a_long_text_with_much_punctuation_is_no_request_of_many_values() -> None:
+    body = BODIES["chat"](ENDPOINT, Request((user('{"a": [1, 2]}, ' * 250_000),)))
+    async with guarded_gateway() as guarded, httpx2.AsyncClient(timeout=60) as client:
+        assert (await client.post(f"{guarded.url}/{KEY}/v1/chat/completions", json=body)).status_code == 200
+    assert (len(guarded.exchanges), guarded.misused) == (1, [])
+
+
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 @pytest.mark.parametrize("half", [b"\\ud800", b"\\uDFFF", b"\xed\xa0\x80"], ids=["first", "second", "as bytes"])
 async def test_halves_of_characters_in_a_request_are_replaced(form: WireFormat, half: bytes) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import socket
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
+from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUEST_VALUES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import FORMATS, WireFormat, format_of
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, Usage, whole
@@ -117,11 +116,16 @@ class Gateway:
             return _other(http.method, http.path.removeprefix(f"/{self._key}" if self._key else ""))
         try:
             sent = _unpack(await http.read(), http.headers.get("Content-Encoding", ""))
+            if sum(map(sent.count, _STRUCTURE)) > 10 * REQUEST_VALUES:  # in texts as well; to read them takes memory
+                raise OverflowError
             written = json.loads(sent)
-            body = _mend(written) if _HALF.search(sent) else written
+            if _has_more_values(written, REQUEST_VALUES):
+                raise OverflowError
+            body = _mend(written) if any(each in sent for each in _HALVES) else written
             request = form.read(body)
         except (web.HTTPRequestEntityTooLarge, OverflowError):
-            self._callbacks.misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
+            most = f"{REQUEST_BYTES:,} bytes or {REQUEST_VALUES:,} values"
+            self._callbacks.misuse(f"it sent a request of more than {most}")
             return _refusal(413, "the request is too large")
         except ConnectionError:
             return _refusal(400, "the request did not end")  # which nobody reads
@@ -190,7 +194,23 @@ def _unpack(body: bytes, coding: str) -> bytes:
     return unpacked
 
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # how a half of a character is written, or of a pair
+_HALVES = (b"\\ud", b"\\uD", b"\xed")  # how halves of characters begin, and some whole ones
+
+
+_STRUCTURE = (b"{", b"[", b",")
+
+
+def _has_more_values(value: Any, most: int) -> bool:
+    """Whether a value of JSON has more values in it: each costs the harness many times its bytes."""
+    pending, seen = [value], 0
+    while pending:
+        each = pending.pop()
+        inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        seen += len(inner)
+        if seen > most:
+            return True
+        pending += inner
+    return False
 
 
 def _mend(value: Any) -> Any:
