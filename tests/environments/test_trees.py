@@ -22,9 +22,10 @@ from recompact.agents.normalizer import Manifest
 from recompact.agents.settings import AgentSettings
 from recompact.environments.files import ActionError, Files, Tree, TreeLimits, TreeRefused, TreeTooLarge, tree_excess
 from recompact.environments.own_directory import empty_directory
-from recompact.environments.protocol import Task
+from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits
 from recompact.environments.snapshots import SnapshotRefused, archive
+from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.trajectory import Action, Score
 
 AT_CWD, EXCHANGE = -100, 2
@@ -197,6 +198,34 @@ async def test_what_is_recorded_of_such_an_agent_has_no_path_of_this_machine() -
     assert not score.success
     assert root not in observation.text + score.details["reason"]
     assert "/workspace is not a directory" in score.details["reason"]
+
+
+async def test_what_all_conversations_of_an_agent_take_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept in the harness, which has other episodes."""
+    monkeypatch.setattr(agent_episode, "KEPT_CHARACTERS", 10_000)
+    asked: list[Request] = []
+
+    async def answer(role: str, request: Request) -> Reply:
+        asked.append(request)
+        return Reply(assistant("yes"), Usage(1, 1, calls=1))
+
+    def agent(task: str, workspace: Path, client: object) -> None:
+        ask = client.chat.completions.create  # type: ignore[attr-defined]
+        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+        first = {"role": "user", "content": task}
+        ask(model="m", messages=[first], tools=tools)
+        for number in range(100):
+            ask(model="m", messages=[{"role": "user", "content": f"{number} " * 500}])
+
+    settings = AgentSettings(("agent",), unsafe=True)
+    episode = AgentEpisode(settings, Task("t", "Do it."), Work(), answer, Function(agent))
+    try:
+        await episode.start()
+        with pytest.raises(EnvironmentFailed, match="characters together"):
+            await episode.step(Action("", {}, "go on"))
+    finally:
+        await episode.close()
+    assert 0 < len(asked) < 10
 
 
 async def test_an_agent_is_watched_while_its_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from recompact.agents.normalizer import Manifest, Normalizer, difference
 from recompact.agents.process import AgentDirectories, mount_points
 from recompact.agents.running import Command, Launch, RunningAgent
 from recompact.agents.server import AgentCallbacks, Exchange
-from recompact.agents.settings import HOME, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
+from recompact.agents.settings import HOME, KEPT_CHARACTERS, SIDE_CALLS, STEADY_KEY, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.environments.files import TreeLimits, TreeRefused, in_thread, tree_excess
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Observation, Opening, Task
 from recompact.environments.sandbox import remove_mount_points
@@ -195,6 +195,7 @@ class AgentEpisode:
         self._threads = Threads(self._mask, self._single)
         self._arrivals: asyncio.Queue[Exchange | BaseException] = asyncio.Queue()
         self._exchanges: dict[str, Exchange] = {}
+        self._kept: dict[str, int] = {}  # characters of the last request of each conversation
         self._asking: set[asyncio.Task[None]] = set()
         self._side_calls = 0
         self._next_look = self._next_disk_look = time.monotonic() + _LOOK
@@ -398,6 +399,10 @@ class AgentEpisode:
             if earlier.repeats > _REPEATS:
                 self._report_misuse(f"it sent the same request more than {_REPEATS} times")
             return earlier
+        self._kept[thread.name] = sum(message.characters for message in exchange.request.messages)
+        if sum(self._kept.values()) > KEPT_CHARACTERS:
+            self._report_misuse(f"its conversations have more than {KEPT_CHARACTERS:,} characters together")
+            return exchange
         main = thread is self._threads.main
         if earlier is not None and not earlier.answer.done():
             self._report_misuse("it went on with a conversation before its last request was answered")

@@ -37,6 +37,7 @@ HOME, WORKSPACE, TEMPORARY = "/home/agent", "/workspace", "/tmp"
 
 PORT = 8100  # of the gateway, in the agent's own network
 REQUEST_BYTES = 32 * 1024 * 1024
+KEPT_CHARACTERS = 1024 * 1024 * 1024  # of the last requests of all conversations of an episode
 REQUEST_VALUES = 200_000  # of JSON, in one request
 REQUESTS_AT_ONCE = 32  # others wait
 SIDE_CALLS = 1000  # calls of one episode that are not part of its main conversation
