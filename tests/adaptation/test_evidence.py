@@ -311,13 +311,13 @@ def test_what_stands_in_every_prefix_belongs_to_the_suite(monkeypatch: pytest.Mo
     }
 
     def shared(*units: tuple[str, int]) -> tuple[str, ...]:
-        rows = [SimpleNamespace(unit=unit, index=index) for unit, index in units]
+        rows = [SimpleNamespace(unit=unit, id=BoundaryId(unit, index)) for unit, index in units]
         monkeypatch.setattr("recompact.adaptation.evidence.boundary_rows", lambda store: rows)
         return shared_prefix(cast(Any, None))
 
-    def read(store: Any, unit: str, index: int) -> Any:
-        assert index == 1  # the first of each
-        return SimpleNamespace(pre=Context(prefixes[unit]))
+    def read(store: Any, id: BoundaryId) -> Any:
+        assert id.index == 1  # the first of each
+        return SimpleNamespace(pre=Context(prefixes[id.unit]))
 
     monkeypatch.setattr("recompact.adaptation.evidence.read_boundary", read)
     assert shared(("collect/a", 1), ("collect/a", 2), ("collect/b", 1)) == ("Be exact.", "The rules.")
