@@ -153,8 +153,8 @@ def compare_many(
         differ = sum(x != y for x, y in zip(a, b, strict=True))
         by_pair[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, excess, differ))
     return [
-        _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
-        for (first, second), differences in zip(pairs, by_pair, strict=True)
+        _comparison(first, second, shared, own, *(values[id(arm)][reliability(shared.runs)] for arm in (first, second)))
+        for (first, second), own in zip(pairs, by_pair, strict=True)
     ]
 
 
@@ -188,26 +188,23 @@ def _comparison(
     first: ArmRuns,
     second: ArmRuns,
     shared: Common,
-    differences: tuple[Difference, ...],
-    a: Values,
-    b: Values,
+    differences: Sequence[Difference],
+    a: Sequence[float],
+    b: Sequence[float],
 ) -> Comparison:
-    key = reliability(shared.runs)
-    wins = sum(x > y for x, y in zip(a[key], b[key], strict=True))
-    losses = sum(x < y for x, y in zip(a[key], b[key], strict=True))
-    p = sign_test(wins, losses)
+    """`a` and `b` are how reliably each task was solved."""
+    wins, losses = (sum(x > y for x, y in zip(*both, strict=True)) for both in ((a, b), (b, a)))
     arm = first.settings.get("key")
-    same = arm is not None and arm == second.settings.get("key") and first.rows == second.rows
     return Comparison(
         first=first.label,
         second=second.label,
         tasks=len(shared.tasks),
         runs=shared.runs,
-        differences=differences,
+        differences=tuple(differences),
         wins=wins,
         losses=losses,
-        p=p,
-        one_arm=same,
+        p=sign_test(wins, losses),
+        one_arm=arm is not None and arm == second.settings.get("key") and first.rows == second.rows,
         uncompacted=uncompacted_arms((first, second), shared),
     )
 

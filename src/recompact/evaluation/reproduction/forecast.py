@@ -215,14 +215,11 @@ def _count_finished(run: Path, beginning: str = "", kind: str = "trajectory") ->
 
 
 def _forecast(works: Sequence[Work], habits: UsualTrajectory, config: Config) -> Forecast:
-    return with_price(Forecast(tuple(works), _basis(habits), seconds=habits.seconds), config)
-
-
-def _basis(habits: UsualTrajectory) -> str:
-    return (
+    basis = (
         f"{habits.basis}: {habits.steps:.0f} steps, {habits.tokens / 1000:,.0f} thousand tokens and"
         f" {habits.compactions:.1f} compactions a trajectory"
     )
+    return with_price(Forecast(tuple(works), basis, seconds=habits.seconds), config)
 
 
 def forecast_probes(
