@@ -424,3 +424,36 @@ def test_the_options_are_those_of_tested_causes_unless_others_are_given() -> Non
         ("bisect/", "cause/", "word/causes-random-compactions/"),
         (),
     ]
+
+
+@pytest.mark.parametrize(
+    ("wording", "asked", "names"),
+    [
+        ("sparing", False, {"x"}),
+        ("entries", False, {"x"}),
+        ("both", False, {"x", "x-entries"}),
+        ("optimizer", True, {"x"}),
+    ],
+)
+def test_only_where_it_is_to_find_the_words_is_the_optimizer_asked(wording: Any, asked: bool, names: set[str]) -> None:
+    questions: list[str] = []
+
+    async def word_clauses(inputs: Any, causes: Any, instances: frozenset[str], method: str) -> dict[Kind, str]:
+        questions.append(method)
+        return dict.fromkeys(causes, "Note every page.")
+
+    async def gather(inputs: Any, settings: Settings) -> Any:
+        return inputs, known_causes(1), 0
+
+    evidence = SimpleNamespace(boundary=boundary("paid", turn("page 1")), needed=(), id=BoundaryId("collect/a", 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(causes_module, "word_clauses", word_clauses)
+        patch.setattr(causes_module, "_gather", gather)
+        patch.setattr(causes_module, "retained_evidence", lambda store: (evidence,))
+        settings = Settings(contrast=False, wording=wording, prior=False)
+        proposal = asyncio.run(causes_module.propose(method_inputs(), settings, "x"))
+    assert questions == ["x"] * asked
+    assert {each.name.rpartition("-")[0] for each in proposal.candidates} == names
+    texts = {clause.text for each in proposal.candidates for clause in each.clauses}
+    assert ("Note every page." in texts) is asked
+    assert (proposal.evidence.pieces, proposal.evidence.diagnosed) == (1, 1)  # type: ignore[union-attr]
