@@ -426,3 +426,12 @@ async def test_a_resumed_episode_that_went_another_way_says_so(differed: bool) -
     after = with_differences(trajectory, cast(UnitCalls, SimpleNamespace(differed=differed)))
     assert [(each.step, each.kind) for each in after.incidents] == [(0, "replay differed")] * differed
     assert replace(after, incidents=()) == trajectory
+
+
+@pytest.mark.parametrize(("finish", "cut"), [("stop", False), ("length", True), ("refusal", False)])
+async def test_an_empty_message_where_there_are_no_tools_may_have_been_cut(finish: Finish, cut: bool) -> None:
+    empty = Reply(assistant(""), finish=json.loads(json.dumps(finish)))
+    trajectory = await meet(Scripted(empty, "bye"))
+    (result,) = trajectory.turns[0].results
+    assert result.content.startswith("Error: the message was empty")
+    assert ("cut at the output limit" in result.content) is cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from sentences import numbers_in
 from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.engine.store.store import Store
 from recompact.evaluation.replay import Condition, Replay, ReplayDraw, cited_boundaries
-from recompact.evaluation.replay_tables import condition_table, fact_table, tally
+from recompact.evaluation.replay_tables import case_table, condition_table, fact_table, tally
+from recompact.evaluation.replay_verdict import ReplayVerdict
 from recompact.evaluation.summary import SIMULATED
 from recompact.values.candidate import Candidate, Clause, Selection
 from recompact.values.outcome import BoundaryId, Effect, Thresholds
@@ -139,3 +141,34 @@ def test_cited_are_the_compactions_that_the_clauses_of_winners_answer(tmp_path: 
                 store, AdaptationRecord(method, "compaction", default_template().hash, (candidate,), selection)
             )
         assert cited_boundaries(store) == [BoundaryId("collect/a", 1), BoundaryId("collect/b", 1)]
+
+
+def judged(template: str, *met: bool | None) -> ReplayVerdict:
+    return ReplayVerdict(template, all(met), *met, "words")
+
+
+def test_cited_compactions_are_rows_with_what_became_of_each() -> None:
+    control = Condition("control", (draw(False, 9), draw(False, 11)))
+    one, other = (Condition(name, (draw(True, 5),)) for name in ("causes", "pair"))
+    first = replace(
+        replay(PRE, POST, control, one, other),
+        verdicts=(judged("causes", True, True, True), judged("pair", False, None, False)),
+    )
+    plain = replace(
+        replay(PRE, replace(POST, effect=None), control, one), verdicts=(judged("causes", True, True, None),)
+    )
+    table = case_table([first, plain])
+    assert [column.title for column in table.columns][:4] == ["boundary", "by", "channel", "PRE"]
+    before = ["2/2", "5.0", "1/2", "10.5", "0/2", "10.0", "1/1", "5.0"]
+    assert [texts(row) for row in table.rows] == [
+        ["task#2", "causes", "error", *before, "yes", "yes", "yes", "yes"],
+        ["task#2", "pair", "error", *before, "no", "?", "no", "no"],
+        ["task#2", "causes", None, *before, "yes", "yes", "?", "no"],
+    ]
+    groups = [(note.partition(":")[0], numbers_in(note)) for note in table.notes[1:]]
+    assert groups == [
+        ("causes, a loss of success", ["1", "1", "0"]),
+        ("pair, a loss of success", ["0", "1", "1"]),
+        ("causes, no harm", ["0", "1", "0"]),
+    ]
+    assert case_table([first], simulated=True).notes == (*case_table([first]).notes, SIMULATED)

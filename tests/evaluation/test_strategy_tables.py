@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from evaluation_support import arm
+from made_up_runs import begin, collect, pair
 from sentences import numbers_in
 
 from recompact.attribution.judgement import read_verdicts
 from recompact.attribution.means import MeanEffects, ViolationEffect
+from recompact.engine.config import VerifyConfig
 from recompact.engine.config_parser import parse_config
 from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import continuation_rows, trajectories
@@ -373,3 +375,44 @@ def test_between_two_budgets_a_strategy_is_their_weighted_mean() -> None:
         "prompting": pytest.approx((1 + 0.2 * 3) / 4),
     }
     assert equal.differences["lavish"].value == pytest.approx(0.5 - 1.6 / 4)
+
+
+# --- runs of their own
+
+
+def test_only_arms_that_compress_are_verified_each_in_a_run_named_after_it(tmp_path: Path) -> None:
+    arms = parse_arms(("none", "masking", "prompting@700"), CONFIG.compressor, default_template())
+    plans = plan_verifications(CONFIG, arms, tmp_path / "e.db")
+    assert [(plan.arm.name, plan.run.name) for plan in plans] == [
+        ("masking", "e-masking.db"),
+        ("prompting@700", "e-prompting@700-history.db"),
+    ]
+    assert [plan.config.compressor for plan in plans] == [arm.settings(CONFIG.compressor) for arm in arms[1:]]
+    assert read_arm_verdicts(plans) == {}
+    for plan, verified in zip(plans, (None, VerifyConfig(allocation="uniform:1")), strict=True):
+        with Store.open(plan.run) as run:
+            begin(run, verified=verified)
+            collect(run, "t")
+            pair(run, "t", 1, 0, (1.0, 5), (0.0, 9))
+    verdicts = read_arm_verdicts(plans)
+    assert list(verdicts) == ["prompting@700/history"]  # the other one was not verified yet
+    (only,) = verdicts.values()
+    assert (only.run, only.effects.boundaries, only.violations) == (plans[1].run, 1, None)
+    data = only.to_json()
+    assert (data["run"], data["boundaries"], data["violations"]) == (str(plans[1].run), 1, None)
+    rules = verdicts_of(draws=3, rules=True)
+    assert rules.violations is not None
+    assert rules.to_json()["violations"] == rules.violations.to_json()
+
+
+def test_strategies_as_a_record() -> None:
+    verified = replace(LESS, verdicts=verdicts_of(draws=3))
+    equal = EqualContext(2_350.0, {"fifo": Estimate(0.5, 0.25, 0.75)}, "fifo", {}, ("x",))
+    data = Strategies((PLAIN, verified), (against("b", "a", 0.125, 0.1, 0.2),), equal, ("none", "fifo"), ()).to_json()
+    assert [each["arm"] for each in data["strategies"]] == ["none", "fifo"]
+    assert verified.verdicts is not None
+    assert [each["verdicts"] for each in data["strategies"]] == [None, verified.verdicts.to_json()]
+    assert [(each["first"], each["second"]) for each in data["pairs"]] == [("b", "a")]
+    assert data["equal_context"] == equal.to_json()
+    assert (data["equal_context"]["context"], data["equal_context"]["out_of_reach"]) == (2_350.0, ("x",))
+    assert Strategies((PLAIN,), (), None, ("none",), ()).to_json()["equal_context"] is None

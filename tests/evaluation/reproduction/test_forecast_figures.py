@@ -16,6 +16,7 @@ from recompact.attribution.registry import allocation_named
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
 from recompact.engine.forecast import Amount, Forecast, Work
+from recompact.engine.store.calls import pace_of
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm
@@ -30,13 +31,16 @@ from recompact.evaluation.reproduction.forecast import (
     forecast_gate,
     forecast_pairs,
     forecast_probes,
+    forecast_verification,
+    habits_of,
     imagined_draws,
     measured_habits,
     number_of_tasks,
     published_habits,
 )
 from recompact.evaluation.reproduction.paper import arm_figures, benchmark
-from recompact.values.chat import Message, ToolCall, Usage, system, user
+from recompact.suites.pocket import PocketSuite
+from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 
 TASKS = 16
@@ -155,7 +159,8 @@ def test_an_adaptation_asks_about_harmful_compactions_and_for_each_candidate(tmp
     assert pair["verify"].expected.units == draws
     calls = 4 + 3 * 5  # one compaction in ten is harmful
     read = round(calls * settings.evidence_tokens / 4)
-    assert pair["revise"].expected == Amount(calls, {"optimizer": Usage(read, 1_000 * calls, calls=calls)})
+    usage = Usage(read, 1_000 * calls, calls=calls)
+    assert pair["revise"] == Work("revise", "question", 0, Amount(calls, {"optimizer": usage}))
     assert pair["select"].expected == of(habits, 6 * 12)
     tested = works(asyncio.run(forecast_adaptation(config, load_method("causes"), path)))
     searches = tested["bisect"]
@@ -203,9 +208,10 @@ def test_probes_are_asked_in_every_arm_besides_the_whole_and_the_record() -> Non
     assert shown["compact"] == Work("compact", "compaction", 0, Amount(2 * 2, {"compressor": usage}))
     asked = 2 * each * 5
     read = each * (size + 4 * BUDGET) + each * (size + 4 * 500)
-    assert shown["ask"].expected == Amount(asked, {"agent": Usage(read, 20 * asked, calls=asked)})
+    assert shown["ask"] == Work("ask", "question", 0, Amount(asked, {"agent": Usage(read, 20 * asked, calls=asked)}))
     judged = 5 * 2 * (each - facts) + 4 * PLANTED
-    assert shown["judge"].expected == Amount(judged, {"optimizer": Usage(300 * judged, 2 * judged, calls=judged)})
+    usage = Usage(300 * judged, 2 * judged, calls=judged)
+    assert shown["judge"] == Work("judge", "verdict", 0, Amount(judged, {"optimizer": usage}))
     basis = forecast_probes(config_of(), points, ARMS, ask=True, judge=True).basis
     assert numbers_in(basis) == ["2", f"{2 * each}"]
     assert list(works(forecast_probes(config_of(), points, ARMS[2:], ask=False, judge=False))) == []
@@ -218,3 +224,31 @@ def test_pairs_by_probes_cost_the_mean_of_the_compactions() -> None:
     assert shown.works == (Work(shown.works[0].name, "compaction", 0, Amount(14, {"compressor": usage})),)
     assert (numbers_in(shown.works[0].name), numbers_in(shown.basis)) == (["7"], ["2"])
     assert forecast_pairs(config_of(), points, ARMS[2:], 7).works[0].expected == Amount(14, {})
+
+
+async def test_of_simulated_models_the_tasks_of_the_config_are_played(tmp_path: Path) -> None:
+    names = [task.id for task in PocketSuite().tasks("train")[:4]]
+    config = parse_config(f'[suite]\nuse = "pocket"\ntasks = {json.dumps(names)}\nlimit = 2\n', Path("mine.toml"))
+    habits = await habits_of(config)
+    assert numbers_in(habits.basis) == ["2"]
+    assert habits.steps > 0
+
+
+def test_what_was_collected_is_verified_by_its_own_boundaries(tmp_path: Path) -> None:
+    config, path = config_of(), tmp_path / "r.db"
+    with Store.open(path) as store:
+        begin(store)
+        for n in range(3):
+            collect(store, f"t{n}", (5, 9))
+            store.journal(f"collect/t{n}", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.5)
+        shown = forecast_verification(config, store)
+        pace = pace_of(store, "m")
+    expected = works(asyncio.run(forecast_adaptation(config, load_method("pair"), path)))["verify"]
+    assert expected == shown.works[0]
+    assert expected.expected.units == imagined_draws(allocation_named(config.verify), 6)
+    assert shown.seconds == pytest.approx(pace.call + pace.pause)
+    with Store.open(tmp_path / "plain.db") as store:
+        begin(store)
+        collect(store, "t0", ())
+    none = works(asyncio.run(forecast_adaptation(config, load_method("pair"), tmp_path / "plain.db")))["verify"]
+    assert none.expected.units == imagined_draws(allocation_named(config.verify), round(TASKS * COMPACTIONS))
