@@ -16,7 +16,17 @@ from method_support import method_inputs
 from sentences import numbers_in
 
 from recompact.adaptation import causes as causes_module
-from recompact.adaptation.cause_kinds import LENGTH, LOST, Trials, check_clause, form_kinds, kinds_of, lost_kinds
+from recompact.adaptation.cause_kinds import (
+    LENGTH,
+    LOST,
+    Trials,
+    check_clause,
+    describe,
+    form_kinds,
+    kinds_of,
+    lost_kinds,
+    word_clauses,
+)
 from recompact.adaptation.causes import (
     SOFTENED,
     STEPS,
@@ -457,3 +467,49 @@ def test_only_where_it_is_to_find_the_words_is_the_optimizer_asked(wording: Any,
     texts = {clause.text for each in proposal.candidates for clause in each.clauses}
     assert ("Note every page." in texts) is asked
     assert (proposal.evidence.pieces, proposal.evidence.diagnosed) == (1, 1)  # type: ignore[union-attr]
+
+
+def test_a_question_about_a_kind_shows_three_causes_those_of_lost_success_first() -> None:
+    entry = Piece("entry", 1, "- pages 1 to 3", 9, "## Done")
+    lost = Trial((Outcome(0.0, 9),))
+    losses = (("steps", "a"), ("success", "b"), ("steps", "c"), ("steps", "d"))
+    own = [replace(cause(loss, task, entry), post=lost) for loss, task in losses]
+    read: list[str] = []
+
+    def read_boundary(store: Any, unit: str, index: int) -> Boundary:
+        read.append(unit)
+        return (
+            boundary(f"summary of {unit}" + " x" * 2_000)
+            if unit != "collect/c"
+            else replace(boundary(""), post=Context(PREFIX))
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recompact.adaptation.cause_kinds.read_boundary", read_boundary)
+        shown = describe(None, "page", own)  # type: ignore[arg-type]
+    assert read == ["collect/b", "collect/a", "collect/c"]
+    assert shown.count("## Done\n- pages 1 to 3") == 3
+    assert ["summary of collect/b" in shown, "summary of collect/a" in shown] == [True, True]
+    assert shown.count("characters cut here") == 2  # of the long summaries; there is none at the third
+    assert shown.count(own[1].sentence()) == 1
+
+
+async def test_clauses_are_worded_one_kind_at_a_time_and_an_empty_answer_is_none() -> None:
+    asked: dict[str, str] = {}
+
+    async def answers(inputs: Any, phase: str, noun: str, units: Any, answer: Any, **how: Any) -> dict[Kind, str]:
+        asked.update(units)
+        assert (how["useful"]("x"), how["useful"](""), how["failed"]("")) == (True, False, False)
+        return {kind: await answer(None, kind) for kind in units}
+
+    async def ask(optimizer: Any, question: str, schema: Any, check: Any) -> Any:
+        assert schema["additionalProperties"] is False
+        return SimpleNamespace(value=check({"clause": f"- Note {question}."}) if question != "secret" else None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recompact.adaptation.cause_kinds.answers", answers)
+        patch.setattr("recompact.adaptation.cause_kinds.ask", ask)
+        patch.setattr("recompact.adaptation.cause_kinds.describe", lambda store, kind, causes: kind)
+        words = await word_clauses(method_inputs(), {"page": [cause()], "secret": [cause()]}, frozenset(), "x")
+    assert asked == {"page": "word/x/page", "secret": "word/x/secret"}
+    assert words == {"page": "Note page."}

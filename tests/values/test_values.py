@@ -166,14 +166,14 @@ def test_every_parameter_can_be_given_by_its_name(module: str) -> None:
 
 def defaults(module: str) -> Iterator[tuple[str, object]]:
     """What fields and parameters of a module are where nobody says otherwise."""
-    for owner in own_classes(module):
-        if dataclasses.is_dataclass(owner):
-            yield from ((f"{owner.__name__}.{field.name}", field.default) for field in dataclasses.fields(owner))
-    places: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
-    for place in places:
-        for name, function in functions(place):
-            if function.__module__ == module and not (name == "__init__" and dataclasses.is_dataclass(place)):
-                called = place.__name__ if name in ("__init__", "__call__") else name
+    for kind in own_classes(module):
+        if dataclasses.is_dataclass(kind):
+            yield from ((f"{kind.__name__}.{field.name}", field.default) for field in dataclasses.fields(kind))
+    owners: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
+    for owner in owners:
+        for name, function in functions(owner):
+            if function.__module__ == module and not (name == "__init__" and dataclasses.is_dataclass(owner)):
+                called = owner.__name__ if name in ("__init__", "__call__") else name
                 yield from ((f"{called}.{p.name}", p.default) for p in inspect.signature(function).parameters.values())
 
 

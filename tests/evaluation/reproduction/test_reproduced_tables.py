@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from sentences import numbers_in
 
 from recompact.engine.config import Config, SuiteConfig, VerifyConfig
 from recompact.engine.store.store import Store
-from recompact.evaluation.reproduction.experiments import DRAWS, Diagnostics, Setting
+from recompact.errors import InputError
+from recompact.evaluation.reproduction import tables as tables_module
+from recompact.evaluation.reproduction.experiments import DRAWS, Diagnostics, Setting, UnseenTasks
 from recompact.evaluation.reproduction.paper import arm_figures
 from recompact.evaluation.reproduction.results import (
     COUNTED,
@@ -25,6 +28,7 @@ from recompact.evaluation.reproduction.results import (
     threshold_table,
     token_table,
 )
+from recompact.evaluation.reproduction.tables import TABLES, WITHOUT_LINGUA
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.tables import Table, as_json
 
@@ -212,3 +216,42 @@ def test_wins_are_added_up_over_two_scopes(tmp_path: Path) -> None:
     assert table is not None
     assert [(row["wins"], row["losses"]) for row in rows(table)] == [(2, 1), (2, 1)]
     assert noted(table, "Added up") == [["4", "2", "75", "34"]]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_main_table_says_that_an_arm_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    titles: list[str] = []
+
+    def read(setting: Setting, run: str, chosen: Any, title: str) -> Evaluation:
+        titles.append(title)
+        return arms()
+
+    monkeypatch.setattr(tables_module, "read_evaluation", read)
+    monkeypatch.setattr(tables_module, "lingua_installed", lambda: installed)
+    monkeypatch.setattr(UnseenTasks, "arms", lambda self, setting: ())
+    setting = of_suite(tmp_path, "pocket")
+    (table,) = TABLES["main"].tables(setting)
+    assert (WITHOUT_LINGUA in table.notes) is not installed
+    (locked,) = TABLES["locked"].tables(setting)
+    assert [title.startswith("pocket, test tasks") for title in titles] == [True, True]
+    assert len(titles[1]) > len(titles[0])  # and that it is about the lock
+    assert rows(locked) == rows(table)
+    (groups,) = TABLES["groups"].tables(setting)
+    assert [row["value"] for row in rows(groups)] == ["easy"] * 5 + ["hard"] * 5
+    assert [len(TABLES[name].tables(setting)) for name in ("paired", "tokens")] == [1, 1]
+    with pytest.raises(InputError, match="tau2-retail"):
+        TABLES["groups"].tables(of_suite(tmp_path, "tau2-retail"))
+    monkeypatch.setattr(tables_module, "read_evaluation", lambda *_: evaluation("e", [arm("none", ["1"])]))
+    assert TABLES["paired"].tables(setting) == []
+
+
+def test_windows_are_a_table_only_where_budgets_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [replace(arm(f"prompting@{size}", ["1", "0"], "history"), settings={"budget": size}) for size in (100, 200)]
+    monkeypatch.setattr(tables_module, "read_evaluation", lambda *_: evaluation("e", [arm("none", ["1", "1"]), *made]))
+    setting = of_suite(tmp_path, "pocket")
+    (table,) = TABLES["windows"].tables(setting)
+    assert any("no numbers" in note for note in table.notes)
+    monkeypatch.setattr(tables_module, "read_evaluation", lambda *_: evaluation("e", [arm("none", ["1", "1"])]))
+    assert TABLES["windows"].tables(setting) == []
