@@ -12,8 +12,10 @@ from evaluation_support import arm
 from hypothesis import given, strategies as st
 
 from recompact.engine.store.store import Store
-from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.costs import (
+    Compactions,
+    _full_bills,
     arm_costs,
     common_size,
     compactions_of,
@@ -257,3 +259,14 @@ def test_each_pair_is_compared_once_and_each_arm_with_the_one_that_does_not_comp
     assert [row[0] for row in table.rows] == ["none", "fifo"]
     assert any(cell == "30 → 30" for cell in table.rows[1])
     assert [str(row[1]).rstrip("*") for row in pairs.rows] == ["", "-50.0"]
+
+
+def test_what_summaries_cost_is_shared_among_the_compactions_to_the_last_token() -> None:
+    row = TaskRun("t", 0, True, 9, usage={"agent": Usage(900, 9), "compressor": Usage(100, 1, 40)})
+    bills = (CompactionBill(5, 10, 20), CompactionBill(6, 11, 21))
+    shared = list(_full_bills(row, Compactions(2, 0, 0, 0.5, bills, (3, 4))))
+    each = (60 + READ * 40 + OUTPUT) / 2
+    assert shared == [(CompactionBill(5, 10, 20, each), 3), (CompactionBill(6, 11, 21, each), 4)]
+    assert list(_full_bills(row, Compactions(0, 0, 0, 0.5))) == []
+    free = replace(row, usage={"agent": Usage(900, 9)})
+    assert [bill.summary for bill, _ in _full_bills(free, Compactions(1, 0, 0, 0.5, bills[:1], (3,)))] == [0.0]

@@ -5,13 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from recompact.compressors.protocol import Compaction
+from recompact.environments.protocol import Task
 from recompact.evaluation.gate import Gate, Pair, Result, Verdict
 from recompact.evaluation.probes import BLANK, STEPS, CompactionPoint, Probe, point_of_compaction
-from recompact.evaluation.probing import FULL, Compacted, Condition, ProbeResult, Probing, Share, _condition, unit_name
+from recompact.evaluation.probing import (
+    FULL,
+    Compacted,
+    Condition,
+    ProbeResult,
+    Probing,
+    Share,
+    _condition,
+    compaction_unit,
+    unit_name,
+)
 from recompact.values.betting import first_above
 from recompact.values.candidate import read_record
 from recompact.values.chat import Message, ToolCall, system, user
@@ -369,3 +383,31 @@ def test_the_second_generation_is_asked_for_what_nothing_showed_between() -> Non
         assert [each.shown for each in own] == [bool(texts), False]
         assert (made.tokens, made.before, made.point) == (7 if texts else 0, PRE.size, "collect/a#1")
         assert [(each.reply, each.right) for each in own] == [(None, None)] * 2
+
+
+async def test_a_compressor_is_told_what_the_user_said_and_compacts_twice_where_the_session_went_on() -> None:
+    tasks: list[Task] = []
+    budgets: list[int] = []
+
+    class Keeps:
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            budgets.append(budget)
+            return Compaction(replace(context, summary=Summary(f"{len(budgets)} so far", 3), turns=context.turns[-1:]))
+
+    def compressor(calls: Any, task: Task, opening: Any) -> Keeps:
+        tasks.append(task)
+        return Keeps()
+
+    under = SimpleNamespace(compressor=compressor, config=SimpleNamespace(compressor=SimpleNamespace(budget=70)))
+    arm = SimpleNamespace(study=lambda study: under)
+    prefix = (system("Be good."), user("Pay."), Message("assistant", "I do."), user("Now."))
+    one = replace(point(following=(turn("more"),)), pre=replace(PRE, prefix=prefix))
+    study: Any = SimpleNamespace(store=None)
+    for made, generations in ((one, 2), (replace(one, budget=50), 1), (replace(one, following=()), 2)):
+        budgets.clear()
+        played = await compaction_unit(study, "u", made, arm, generations).play(None)  # type: ignore[arg-type]
+        twice = bool(made.following) and generations > 1
+        assert budgets == [made.budget or 70] * (1 + twice)
+        assert len(played["texts"]) == len(played["tokens"]) == 1 + twice
+        assert played["failed"] == ""
+    assert {task.text for task in tasks} == {"Pay.\nNow."}

@@ -143,8 +143,8 @@ def test_cited_are_the_compactions_that_the_clauses_of_winners_answer(tmp_path: 
         assert cited_boundaries(store) == [BoundaryId("collect/a", 1), BoundaryId("collect/b", 1)]
 
 
-def judged(template: str, *met: bool | None) -> ReplayVerdict:
-    return ReplayVerdict(template, all(met), *met, "words")
+def judged(template: str, recurs: bool | None, gone: bool | None, shown: bool | None) -> ReplayVerdict:
+    return ReplayVerdict(template, bool(recurs and gone and shown), recurs, gone, shown, "words")
 
 
 def test_cited_compactions_are_rows_with_what_became_of_each() -> None:
