@@ -39,6 +39,7 @@ from recompact.evaluation.reproduction.forecast import (
     published_habits,
 )
 from recompact.evaluation.reproduction.paper import arm_figures, benchmark
+from recompact.models.journal import JournaledReply
 from recompact.suites.pocket import PocketSuite
 from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
@@ -240,7 +241,7 @@ def test_what_was_collected_is_verified_by_its_own_boundaries(tmp_path: Path) ->
         begin(store)
         for n in range(3):
             collect(store, f"t{n}", (5, 9))
-            store.journal(f"collect/t{n}", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.5)
+            store.journal(JournaledReply(f"collect/t{n}", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.5))
         shown = forecast_verification(config, store)
         pace = pace_of(store, "m")
     expected = works(asyncio.run(forecast_adaptation(config, load_method("pair"), path)))["verify"]
