@@ -14,8 +14,7 @@ from workspace_support import write_task
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
 from recompact.environments.protocol import Task
-from recompact.suites.workspace.folder import folders_below
-from recompact.suites.workspace.task import FolderTask
+from recompact.suites.workspace.folder import FolderTask, folders_below
 
 
 def leave_far_below(path: Path) -> None:

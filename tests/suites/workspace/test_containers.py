@@ -19,8 +19,8 @@ from recompact.environments.conformance import conformance
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.suites.workspace.environment import ContainerEnvironment
+from recompact.suites.workspace.folder import CheckFailed
 from recompact.suites.workspace.suite import WorkspaceSuite
-from recompact.suites.workspace.task import CheckFailed
 from recompact.values.trajectory import Action
 
 pytestmark = needs("containers")

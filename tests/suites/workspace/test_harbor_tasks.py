@@ -15,9 +15,8 @@ from recompact.cli.main import cli
 from recompact.environments.protocol import Task
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
-from recompact.suites.workspace.folder import folders_below
+from recompact.suites.workspace.folder import folders_below, judge
 from recompact.suites.workspace.suite import WorkspaceSuite
-from recompact.suites.workspace.task import judge
 
 EXIT = "bash $CHECK/judge.sh && grep -q amber note.txt"
 JSON = """echo noise; printf '{"score": %s}\n' $(grep -c amber note.txt)"""

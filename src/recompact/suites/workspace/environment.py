@@ -24,7 +24,8 @@ from recompact.environments.protocol import EnvironmentFailed, Observation, Open
 from recompact.environments.shell import TEMPORARY, CommandResult, Shell, observe_command
 from recompact.environments.snapshots import VOLATILE
 from recompact.suites.workspace.container import Container, ContainerSpec, Engine
-from recompact.suites.workspace.task import MOUNT, CheckFailed, TaskFolder, files_of, judge, read_score
+from recompact.suites.workspace.folder import CheckFailed, files_of, judge, read_score
+from recompact.suites.workspace.task import MOUNT, TaskFolder
 from recompact.values.chat import ToolSpec, system, user
 from recompact.values.trajectory import Action, Score
 

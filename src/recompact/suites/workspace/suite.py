@@ -13,9 +13,9 @@ from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.suites.workspace.container import ContainerSpec, Engine
 from recompact.suites.workspace.environment import ContainerEnvironment, WorkspaceEnvironment
-from recompact.suites.workspace.folder import TASKS, folders_below
+from recompact.suites.workspace.folder import TASKS, FolderTask, folders_below
 from recompact.suites.workspace.harbor_task import WITH_HARBOR
-from recompact.suites.workspace.task import DEFAULT_LIMITS, MOUNT, FolderTask, TaskFolder
+from recompact.suites.workspace.task import DEFAULT_LIMITS, MOUNT, TaskFolder
 
 _HARNESS = Path(__file__).resolve().parents[2]
 

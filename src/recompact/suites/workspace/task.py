@@ -1,7 +1,4 @@
-"""A task as it is played: the `files/` that its workspace begins with, and the `check/` that judges it.
-
-The check judges a copy of the final workspace, where no agent can reach it any more.
-"""
+"""A task that is a folder: what it consists of, how its workspace is laid out, and the tables of its `task.toml`."""
 
 from __future__ import annotations
 
@@ -10,20 +7,14 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from recompact.environments.files import Files
-from recompact.environments.own_directory import remove_tree
-from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.shell import TEMPORARY, CommandLimits, CommandResult, Shell
-from recompact.environments.snapshots import SnapshotRefused, SnapshotTooLarge, archive, unpack
+from recompact.environments.shell import CommandLimits
 from recompact.errors import InputError
 from recompact.suites.workspace.container import ContainerSpec
-from recompact.values.trajectory import Score
 
 FILE, FILES, CHECK = "task.toml", "files", "check"
 """What a task's folder consists of; the last two may be missing."""
@@ -159,104 +150,3 @@ def _remove(place: Path) -> None:
         shutil.rmtree(place)
     else:
         place.unlink(missing_ok=True)
-
-
-def files_of(workspace: Path) -> Files:
-    return Files(workspace, MOUNT)
-
-
-CHECK_MOUNT = f"/{CHECK}"
-_WORKSPACE = "workspace"
-_ANSWER = "answer.txt"
-
-
-class CheckFailed(EnvironmentFailed):
-    """The check gave no verdict."""
-
-
-@dataclass(frozen=True)
-class FolderTask:
-    """A task that is a folder, with the shell in which its check runs."""
-
-    folder: TaskFolder
-    shell: Shell
-
-    def lay_out(self, workspace: Path) -> None:
-        self.folder.lay_out(workspace)
-
-    def judge(self, workspace: Path, answer: str) -> Score:
-        return judge(self.folder, workspace, answer, self.shell)
-
-
-def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Score:
-    """Run the task's check. Of what it prints only a verdict in JSON is kept: scores are shown to models."""
-    scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
-    try:
-        directory = scratch / _WORKSPACE
-        if reason := _copy(folder, workspace, directory):
-            return Score.of(False, reason=f"the workspace cannot be judged: {reason}")
-        os.chmod(directory, 0o700)
-        folder.put_back(directory)
-        temporary = scratch / TEMPORARY
-        temporary.mkdir()
-        (temporary / _ANSWER).write_text(answer, encoding="utf-8", errors="replace")
-        return _score(folder, _shell_of(folder, shell, temporary).run(folder.check.command, directory))
-    finally:
-        remove_tree(scratch)
-
-
-def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> str:
-    """Copy what the agent left. That may be anything, and where it cannot be copied this returns the reason, which is
-    the agent's doing: pipes, sockets, more than the disk holds."""
-    try:
-        unpack(archive(workspace, folder.limits.disk), directory)
-    except SnapshotTooLarge:
-        return f"it is larger than the {folder.limits.disk:,} bytes of [limits] disk in its task.toml"
-    except SnapshotRefused as error:
-        return str(error).replace(str(directory), MOUNT).replace(str(workspace), MOUNT)  # the same text every time
-    return ""
-
-
-def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
-    """The agent's shell, with the check visible and the check's time limits."""
-    limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
-    own = folder.path / folder.judge
-    sandboxed = shell.bubblewrap is not None
-    variables = {
-        **shell.variables,
-        "CHECK": CHECK_MOUNT if sandboxed else str(own),
-        "WORKSPACE": MOUNT if sandboxed else str(temporary.parent / _WORKSPACE),
-        "ANSWER_FILE": f"/tmp/{_ANSWER}" if sandboxed else str(temporary / _ANSWER),
-    }
-    readable = (*shell.readable, *([(own, CHECK_MOUNT)] if own.is_dir() else []))
-    return replace(shell, limits=limits, readable=readable, variables=variables)
-
-
-def _score(folder: TaskFolder, result: CommandResult) -> Score:
-    if result.stopped:
-        return Score.of(False, reason=f"the check was stopped: {result.stopped}")
-    if folder.check.verdict == "exit":
-        return Score.of(result.code == 0, exit_code=result.code)
-    lines = [line for line in result.output.splitlines() if line.strip()]
-    try:
-        return read_score(json.loads(lines[-1]))
-    except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
-        if result.code:
-            return Score.of(False, reason=f"the check ended with exit code {result.code} and no score")
-        raise CheckFailed(
-            f"the check of task {folder.id} must print its score as JSON in its last line, a number from 0 to 1 or"
-            f' {{"score": …}}, and did not ({type(error).__name__})'
-        ) from None
-
-
-def read_score(data: Any) -> Score:
-    """A verdict in JSON: a number, or an object with `score`."""
-    table = data if isinstance(data, dict) else {"score": data}
-    value = table["score"]
-    if isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("a score lies between 0 and 1")
-    success = table.get("success", value >= 1)
-    details = {key: each for key, each in table.items() if key not in ("score", "success")}
-    return Score(bool(success), float(value), details)
