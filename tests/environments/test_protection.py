@@ -340,9 +340,10 @@ def growing() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_tree_that_grows_is_stopped_and_then_killed(growing: subprocess.Popen[bytes]) -> None:
     time.sleep(0.2)
     stopped = stop_tree(growing.pid)
-    count = len(descendants(growing.pid))
+    before = set(descendants(growing.pid))
     time.sleep(0.2)
-    assert len(descendants(growing.pid)) == count
+    assert set(descendants(growing.pid)) <= before  # one may have been about to end when it was stopped
+    assert before <= set(stopped)
     assert set(descendants(growing.pid)) <= set(stopped)
     kill_all(stopped)
     growing.wait(60)
