@@ -183,7 +183,7 @@ class OpenAIModel:
             return failure
         failure = self._failure(*explain(self.endpoint, status, server_error, self._has_key), wait)
         failure.paid = failure.paid or status in _GAVE_UP
-        return self._charged(failure, _json(error.response.text))
+        return self._with_cost(failure, _json(error.response.text))
 
     def _unknown(self, offered: tuple[str, ...]) -> ModelFailure:
         listed = ", ".join(offered[:12]) + (", …" if len(offered) > 12 else "")
@@ -218,7 +218,7 @@ class OpenAIModel:
         server_error = ServerError.read(data, self._scrub)
         if server_error.status:  # some servers answer 200 and put the error inside
             failure = self._failure(*explain(self.endpoint, server_error.status, server_error, self._has_key))
-            return self._charged(failure, data)
+            return self._with_cost(failure, data)
         try:
             return self._parse_reply(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
@@ -228,7 +228,7 @@ class OpenAIModel:
             failure.usage = self._usage_in(data)
             return failure
 
-    def _charged(self, failure: ModelFailure, data: Any) -> ModelFailure:
+    def _with_cost(self, failure: ModelFailure, data: Any) -> ModelFailure:
         """A failure with what the server says that it cost."""
         usage = self._usage_in(data)
         if usage.total:

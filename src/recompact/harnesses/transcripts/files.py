@@ -223,18 +223,18 @@ def _split(file: IO[bytes]) -> Iterator[bytes | None]:
     skipped = 0
     while line := file.readline(LINE_LIMIT + 1):
         if line.startswith(b"\0"):
-            skipped = _skipped(skipped, line)
+            skipped = _count_skipped(skipped, line)
         if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
             yield line
             continue
-        skipped = _skipped(skipped, line)
+        skipped = _count_skipped(skipped, line)
         del line
         while (rest := file.readline(BLOCK)) and not rest.endswith(b"\n"):
-            skipped = _skipped(skipped, rest)
+            skipped = _count_skipped(skipped, rest)
         yield None
 
 
-def _skipped(bytes: int, line: bytes) -> int:
+def _count_skipped(bytes: int, line: bytes) -> int:
     if bytes + len(line) > SKIPPED_LIMIT:
         raise Unreadable(f"more than {SKIPPED_LIMIT / 1e9:,.0f} GB of it are no records")
     return bytes + len(line)
