@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from evaluation_support import arm
-from made_up_runs import begin, collect, continuation
+from made_up_runs import begin, collect, continuation, draw
 
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.means import violations_added
@@ -77,3 +77,15 @@ def test_the_audit_lists_rules_of_the_user_that_are_nowhere_any_more() -> None:
     assert lost_rules(dropped, [Text(3, "user", RULE, 1)], event) == ()
     assert lost_rules(dropped, [], replace(event, summary=f"- {RULE.lower()}")) == ()
     assert lost_rules(dropped, [], replace(event, summary=None)) == ()  # nobody can tell
+
+
+def test_a_draw_that_an_environment_broke_says_nothing_about_rules(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r.db") as store:
+        begin(store)
+        for task in "ab":
+            collect(store, task)
+        draw(store, "a", 1, "PRE", 0, ending="environment error")
+        draws(store, "b", 0, 2)
+        found = violations_added(store)
+    assert found is not None
+    assert (found.boundaries, found.pre, found.post) == (1, 0.0, 2.0)

@@ -221,3 +221,10 @@ def test_decoding_comes_back_from_json_and_seeds_are_put_in() -> None:
 
 def test_the_json_text_of_a_value_is_one() -> None:
     assert canonical({"b": [1, 2], "a": "ä"}) == '{"a":"ä","b":[1,2]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [('{"a": 1}', {"a": 1}), ("", {}), ("{", {"input": "{"}), ("[1]", {"input": "[1]"})]
+)
+def test_arguments_are_shown_as_an_object_whatever_they_are(text: str, shown: dict[str, object]) -> None:
+    assert ToolCall("1", "look", text).readable == shown
