@@ -28,7 +28,7 @@ from recompact.evaluation.reproduction.results import (
     threshold_table,
     token_table,
 )
-from recompact.evaluation.reproduction.tables import TABLES, WITHOUT_LINGUA
+from recompact.evaluation.reproduction.tables import TABLES, WITHOUT_LINGUA, chosen_tables
 from recompact.evaluation.summary import Evaluation, evaluation
 from recompact.values.tables import Table, as_json
 
@@ -255,3 +255,19 @@ def test_windows_are_a_table_only_where_budgets_differ(tmp_path: Path, monkeypat
     assert any("no numbers" in note for note in table.notes)
     monkeypatch.setattr(tables_module, "read_evaluation", lambda *_: evaluation("e", [arm("none", ["1", "1"])]))
     assert TABLES["windows"].tables(setting) == []
+
+
+@pytest.mark.parametrize(
+    ("suite", "groups"), [("pocket", True), ("officebench", True), ("tau2-retail", False), ("mine.py:suite", False)]
+)
+def test_all_tables_are_those_that_a_config_allows(tmp_path: Path, suite: str, groups: bool) -> None:
+    setting = of_suite(tmp_path, suite)
+
+    def left_out(made: Setting) -> set[str]:
+        return set(TABLES) - {table.name for table in chosen_tables("all", made)}
+
+    own = set() if groups else {"groups"}
+    assert left_out(setting) == {"transfer", "released", *own}
+    assert left_out(replace(setting, others=(Config(),))) == {"released", *own}
+    assert left_out(replace(setting, released={"history": tmp_path})) == {"transfer", *own}
+    assert [table.name for table in chosen_tables("groups", setting)] == ["groups"]
