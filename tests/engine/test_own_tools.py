@@ -96,6 +96,16 @@ async def test_tools_of_a_trigger_are_answered_by_the_loop_whatever_their_names(
     assert [turn.results[0].content for turn in played.turns] == [NOTED, NOTED, NOTHING]
 
 
+async def test_what_a_message_calls_besides_is_executed_too() -> None:
+    calls = [("note_this", {}), ("recall", {"query": ""}), ("look", {"page": 1}), ("gone", {}), ("tidy_up", {})]
+    made = tuple(ToolCall(f"c{n}", name, json.dumps(arguments)) for n, (name, arguments) in enumerate(calls))
+    played = await play(Schedule(Asks("note_this", "tidy_up"), recall=300), Reply(Message("assistant", "", made)))
+    results = [result.content for result in played.turns[0].results]
+    assert [result.call_id for result in played.turns[0].results] == [call.id for call in made]
+    assert (results[0], results[4]) == (NOTED, NOTED)
+    assert [text.startswith("Error") for text in results] == [False, True, False, True, False]
+
+
 async def test_a_tool_of_that_name_of_the_environments_own_is_kept() -> None:
     def recall(query: str) -> str:
         """Look something up."""
