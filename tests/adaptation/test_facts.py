@@ -18,6 +18,9 @@ from recompact.adaptation.evidence import nothing_retained
 from recompact.adaptation.facts import (
     ALL_CLAUSES,
     CLAUSES,
+    ENTRIES,
+    ORDERS,
+    SPARING,
     candidates_from,
     clause_of,
     missing_kinds,
@@ -311,3 +314,11 @@ def test_the_embedded_world(tmp_path: Path) -> None:
         assert cited <= set(record.reasons)
     else:
         assert first.winner == ORIGINAL
+
+
+def test_every_sentence_that_can_get_into_a_prompt_is_known_with_what_was_contradicted_and_without() -> None:
+    for form in (ORDERS, ENTRIES, SPARING):
+        for kind in form.clauses:
+            plain, contradicted = clause_of(kind, form=form), clause_of(kind, 3, form)
+            assert {plain, contradicted} <= set(ALL_CLAUSES)
+            assert contradicted in (plain, plain + form.unaltered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import stdev
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from recompact.engine.config import AdaptConfig
 from recompact.engine.store.runs import TrajectoryRow
 from recompact.engine.study import Study
 from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.stats import t_quantile
 from recompact.values.tables import as_json
 from recompact.values.template import Template, default_template
 
@@ -326,3 +328,13 @@ def test_the_runs_of_the_papers_rule_are_shared_by_the_templates_there_are(
     names = [chr(ord("a") + n) for n in range(candidates)]
     selection = checked(monkeypatch, dict.fromkeys([ORIGINAL, *names], LOW))
     assert [fit.runs for fit in selection.fits] == [runs] * (candidates + 1)
+
+
+def test_a_difference_has_students_interval_over_tasks() -> None:
+    cells = [Cell(f"t{n}", 0) for n in range(4)]
+    values = (1.0, 0.5, 0.0, 0.5)
+    one = {cell: row(cell.task, value) for cell, value in zip(cells, values, strict=True)}
+    ahead = difference(one, {cell: row(cell.task, 0.0) for cell in cells}, cells)
+    assert ahead is not None
+    half = t_quantile(0.975, 3) * stdev(values) / 2
+    assert (ahead.value, ahead.low, ahead.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))

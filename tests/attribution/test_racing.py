@@ -194,3 +194,12 @@ def test_only_finished_races_with_draws_in_both_arms_are_retained_the_worst_firs
         boundary(7): outcomes(*[(1, 10, 1, 10)] * 5),
     }
     assert Racing().retained(known) == [boundary(2), boundary(1)]
+
+
+def test_steps_that_a_rescue_adds_are_no_harm_in_a_race_either() -> None:
+    rescued = outcomes(*[(0, 5, 1, 20)] * 4)
+    race = Racing(OPEN).race(HERE, rescued)
+    pre, post = ([value for value, _ in side] for side in (race.pre, race.post))
+    assert clearly_helped(pre, post)
+    assert race.harmful == pytest.approx(probability_hazard(pre, post, 0.5))
+    assert race.harmful < 0.01
