@@ -476,11 +476,11 @@ def test_a_question_about_a_kind_shows_three_causes_those_of_lost_success_first(
     own = [replace(cause(loss, task, entry), post=lost) for loss, task in losses]
     read: list[str] = []
 
-    def read_boundary(store: Any, unit: str, index: int) -> Boundary:
-        read.append(unit)
+    def read_boundary(store: Any, id: BoundaryId) -> Boundary:
+        read.append(id.unit)
         return (
-            boundary(f"summary of {unit}" + " x" * 2_000)
-            if unit != "collect/c"
+            boundary(f"summary of {id.unit}" + " x" * 2_000)
+            if id.unit != "collect/c"
             else replace(boundary(""), post=Context(PREFIX))
         )
 

@@ -103,7 +103,7 @@ class Verdict:
             "verdict": self.kind,
             "reason": self.reason,
             **effect_numbers(effect),
-            **_judged(effect),
+            **_judgement_numbers(effect),
             "pre_draws": len(self.outcomes.pre),
             "post_draws": len(self.outcomes.post),
             "retained": self.retained,
@@ -123,7 +123,7 @@ def effect_numbers(effect: Effect | None, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}{name}": value for name, value in values.items()}
 
 
-def _judged(effect: Effect | None) -> dict[str, Any]:
+def _judgement_numbers(effect: Effect | None) -> dict[str, Any]:
     return {name: effect and getattr(effect, name) for name in ("p_harmful", "score", "channel")}
 
 
@@ -199,7 +199,7 @@ def _values(verdict: Verdict) -> dict[str, Any]:
         "pre": _draws_text(verdict.outcomes.pre),
         "post": _draws_text(verdict.outcomes.post),
         **effect_numbers(effect),
-        **_judged(effect),
+        **_judgement_numbers(effect),
         "pre_draws": effect and effect.pre,
         "post_draws": effect and effect.post,
         "H_variance": effect and effect.hazard_variance,
