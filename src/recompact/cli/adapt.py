@@ -14,7 +14,7 @@ import click
 
 from recompact.adaptation.adapt import Adaptation, Stage, adapt
 from recompact.adaptation.method import Method, installed_methods, method_in
-from recompact.adaptation.result import RESULT, write_result
+from recompact.adaptation.result import OTHERS, RESULT, write_result
 from recompact.adaptation.selection import fit_table
 from recompact.attribution.records import settings_of
 from recompact.cli.console import print_json, print_tables, say
@@ -202,5 +202,7 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
         say(f"Stopped after {until}, as requested.")
     if target:
         say(f"The template, its manifest and CHANGES.md are in {target}")
+        if others := [c.name for c in adaptation.candidates if c.template and c.name != adaptation.winner]:
+            say(f"Not chosen, but templates that evaluate takes too: {', '.join(others)}, in {target / OTHERS}")
         if adaptation.winner != ORIGINAL:
             say(f"To use it in your harness: {command_line('export', target, options=['--to', 'HARNESS'])}")
