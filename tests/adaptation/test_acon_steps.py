@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from method_support import method_inputs
 from sentences import numbers_in, words_in
 
-from recompact.adaptation import acon
+from recompact.adaptation import acon, acon_evidence
 from recompact.adaptation.acon import GOOD, SAMPLES, Assignment, acon_ut, acon_ut_locked, acon_utco
 from recompact.adaptation.acon_evidence import (
     SHORTER,
@@ -27,6 +27,7 @@ from recompact.engine.store.runs import TrajectoryRow
 from recompact.environments.protocol import Task
 from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
 from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Ending
 
 TEMPLATE = default_template()
 BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
@@ -34,6 +35,11 @@ BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
 
 def row(task: str, unit: str, value: float, compactions: int) -> TrajectoryRow:
     return TrajectoryRow(unit, task, 0, {}, value >= 1, value, "finished", 5, compactions, 0, 0, {}, 0)
+
+
+@pytest.mark.parametrize("ending", get_args(Ending))
+def test_all_but_a_broken_environment_counts(ending: Ending) -> None:
+    assert acon_evidence._counts(replace(row("a", "a", 1.0, 1), ending=ending)) == (ending != "environment error")
 
 
 @dataclass

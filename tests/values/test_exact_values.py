@@ -16,6 +16,7 @@ from recompact.values.literals import Literal, contains, covers, exact_values, h
         ("ls src", []),
         ("ls ./src", []),
         ("echo > /dev/null", []),
+        ("echo > /dev/null, then cat b/c.py", ["b/c.py"]),  # what is too short ends nothing
         ("port 8080 of 123, 1,234", ["8080"]),
         ("a_b ab_cd", ["ab_cd"]),
         ("x.c ab.c abc.c", ["abc.c"]),
