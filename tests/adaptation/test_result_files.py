@@ -196,6 +196,14 @@ def test_a_candidate_that_was_not_chosen_is_a_template_of_its_own(
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]
 
 
+def test_candidates_of_one_name_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result, "note_result", lambda store, hash, directory: None)
+    twice = (Candidate("eta", REVISED), Candidate("eta", TEMPLATE))
+    write_result(study(), adaptation(candidates=(WINNER, *twice)), tmp_path / "out", "2026-01-02")
+    assert load(tmp_path / "out" / "candidates" / "eta") == REVISED
+    assert load(tmp_path / "out" / "candidates" / "3") == TEMPLATE
+
+
 def test_where_the_original_stays_every_usable_candidate_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,8 +55,10 @@ def _write_others(adaptation: Adaptation, directory: Path, provenance: Mapping[s
     """The candidates that were not chosen, each a template that can be evaluated: a few runs seldom tell them apart."""
     for number, candidate in enumerate(adaptation.candidates, 1):
         if candidate.template and candidate.name != adaptation.winner:
-            # A plug-in names its candidates as it likes, also with slashes.
-            place = directory / (candidate.name if _FILE_NAME.fullmatch(candidate.name) else str(number))
+            # A plug-in names its candidates as it likes: with slashes, or two of them alike.
+            place = directory / candidate.name
+            if not _FILE_NAME.fullmatch(candidate.name) or place.exists():
+                place = directory / str(number)
             place.mkdir(parents=True)
             replace(candidate.template, provenance=provenance).write_parts(place)
 
